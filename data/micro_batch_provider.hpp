@@ -1,0 +1,24 @@
+#pragma once
+/// Where boundary 0's entries come from: made again at any time from the position alone, so nothing has to be kept.
+
+#include <cstdint>
+
+#include "tensors/base/entry.hpp"
+#include "tensors/base/indices.hpp"
+
+namespace zerolock {
+
+/// Thread-safe; the same position gives the same bits on every call and in every process.
+class MicroBatchProvider {
+ public:
+  virtual ~MicroBatchProvider() = default;
+
+  /// Training windows 1..windows().
+  [[nodiscard]] virtual WindowIndex last_window() const = 0;
+  /// Micro-batches of a window: m, fewer in the last one.
+  [[nodiscard]] virtual std::uint64_t micro_batches(WindowIndex window) const = 0;
+  /// Token ids of one micro-batch, packed; producer 0.
+  [[nodiscard]] virtual Entry make(const BatchPosition& position) const = 0;
+};
+
+}  // namespace zerolock

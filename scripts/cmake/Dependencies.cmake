@@ -1,0 +1,25 @@
+# Everything zerolock builds on. All of it comes from Debian 12's packages (scripts/dependencies installs them).
+
+find_package(Threads REQUIRED)
+find_package(Torch REQUIRED)                     # libtorch-dev 1.13
+find_package(CAF 0.17 REQUIRED COMPONENTS core io openssl)
+find_package(OpenSSL REQUIRED)
+find_package(spdlog REQUIRED)
+find_package(CLI11 REQUIRED)
+find_package(nlohmann_json REQUIRED)
+find_package(cereal REQUIRED)
+find_package(PkgConfig REQUIRED)
+pkg_check_modules(sentencepiece REQUIRED IMPORTED_TARGET sentencepiece)
+
+find_program(CCACHE_PROGRAM ccache)
+if(CCACHE_PROGRAM)
+  # Precompiled headers reach the cache only with these relaxations.
+  set(CMAKE_CXX_COMPILER_LAUNCHER
+    ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
+    ${CCACHE_PROGRAM})
+endif()
+
+find_program(MOLD_PROGRAM mold)
+if(MOLD_PROGRAM)
+  add_link_options(-fuse-ld=mold)
+endif()

@@ -1,0 +1,23 @@
+#pragma once
+/// A stage backend without a model: deterministic numbers that depend on every input in order, so that a lost,
+/// doubled or reordered micro-batch shows in the state; optional busy time per phase. For tests, and for schedule and
+/// scale studies on machines too small for the real thing.
+
+#include <chrono>
+#include <memory>
+
+#include "tensors/training/stage_backend.hpp"
+
+namespace zerolock {
+
+struct SimulatedDurations {
+  std::chrono::nanoseconds forward{0};
+  std::chrono::nanoseconds backward{0};
+  std::chrono::nanoseconds step{0};
+};
+
+/// `width`: columns of the hidden state it makes.
+std::unique_ptr<StageBackend> make_simulated_backend(StageIndex stage, std::int64_t width,
+                                                     SimulatedDurations durations = {});
+
+}  // namespace zerolock

@@ -1,0 +1,61 @@
+#pragma once
+/// What a stage worker trains: begin forwards a micro-batch, finish computes the local loss and its gradient, step
+/// applies the window's gradient. The worker knows nothing else of models.
+
+#include <ATen/ATen.h>
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "tensors/base/entry.hpp"
+#include "tensors/base/indices.hpp"
+
+namespace zerolock {
+
+/// What one micro-batch's local loss was. Means over Omega; all zero when Omega is empty.
+struct LossReport {
+  double task_loss = 0;
+  double consistency_loss = 0;  // 0 where the stage has no consistency term
+  double loss = 0;              // what was differentiated
+  std::int64_t supervised_rows = 0;
+  std::int64_t examples = 0;
+};
+
+/// What one optimizer step did.
+struct StepReport {
+  double learning_rate = 0;
+  double gradient_norm = 0;  // of the window's mean gradient, before clipping
+  std::int64_t micro_batches = 0;
+};
+
+/// Everything a stage needs to go on from a window: named tensors (CPU, contiguous, owned by the state) and text.
+/// Names carry the layer, so that states can be cut again for another partition:
+/// "lora.<PEFT name>", "optimizer.first_moment.<PEFT name>", "optimizer.second_moment.<PEFT name>", "head.<name>".
+struct StageState {
+  WindowIndex window;  // the last committed one
+  std::map<std::string, at::Tensor> tensors;
+  std::map<std::string, std::string> metadata;  // "optimizer.steps" and the like
+};
+
+/// One stage's numbers. Used by one thread at a time. Any exception leaves the backend unusable until restore().
+class StageBackend {
+ public:
+  virtual ~StageBackend() = default;
+
+  /// Forward of one micro-batch; keeps what finish needs. Several may be open at once. Returns the hidden state to
+  /// send on, compute type [rows, width], detached; it shares no memory that the backend will write to.
+  virtual at::Tensor begin(const Entry& entry) = 0;
+  /// Local loss and backward of a micro-batch that begin opened; its gradient is added to the window's sum.
+  /// Throws RunError naming the position if loss or gradient is not finite.
+  virtual LossReport finish(const BatchPosition& position) = 0;
+  /// Divides the summed gradient by the number of finished micro-batches and applies it.
+  virtual StepReport step(WindowIndex window) = 0;
+
+  /// A copy of the committed state: may be written out by another thread while training goes on.
+  [[nodiscard]] virtual StageState state() const = 0;
+  /// Back to exactly that state: open micro-batches and gradients are dropped.
+  virtual void restore(const StageState& state) = 0;
+};
+
+}  // namespace zerolock
