@@ -10,7 +10,8 @@
 #include <vector>
 
 #include "data/micro_batch_provider.hpp"
-#include "supervision/fault_point.hpp"
+#include "actors/core/fault_point.hpp"
+#include "actors/core/reports.hpp"
 #include "tensors/base/indices.hpp"
 #include "tensors/base/memory_account.hpp"
 #include "tensors/training/stage_backend.hpp"
@@ -19,26 +20,6 @@ namespace zerolock {
 
 /// Makes a stage's backend, in the thread that will use it, each time the stage worker starts.
 using BackendFactory = std::function<std::unique_ptr<StageBackend>(StageIndex, MemoryAccount&)>;
-
-/// What happened in one stage during one window.
-struct WindowReport {
-  StageIndex stage;
-  WindowIndex window;
-  LossReport loss;          // mean over the window's micro-batches, in order
-  StepReport step;
-  std::chrono::nanoseconds busy{0};  // forward, backward and step
-};
-
-/// One piece of a stage's time, for the trace. Times count from the start of the run.
-struct TraceSpan {
-  enum class Kind : std::uint8_t { forward, backward, step, wait_input, wait_output, checkpoint, restore };
-  Kind kind;
-  StageIndex stage;
-  Incarnation incarnation;
-  BatchPosition position;
-  std::chrono::nanoseconds begin{0};
-  std::chrono::nanoseconds end{0};
-};
 
 struct LocalClusterPlan {
   std::string run_id;

@@ -1,0 +1,32 @@
+#pragma once
+/// What stages tell about their work: numbers for metrics.jsonl, spans for trace.json.
+
+#include <chrono>
+#include <cstdint>
+
+#include "tensors/base/indices.hpp"
+#include "tensors/training/stage_backend.hpp"
+
+namespace zerolock {
+
+/// What happened in one stage during one window.
+struct WindowReport {
+  StageIndex stage;
+  WindowIndex window;
+  LossReport loss;          // mean over the window's micro-batches, in order
+  StepReport step;
+  std::chrono::nanoseconds busy{0};  // forward, backward and step
+};
+
+/// One piece of a stage's time, for the trace. Times count from the start of the run.
+struct TraceSpan {
+  enum class Kind : std::uint8_t { forward, backward, step, wait_input, wait_output, checkpoint, restore };
+  Kind kind;
+  StageIndex stage;
+  Incarnation incarnation;
+  BatchPosition position;
+  std::chrono::nanoseconds begin{0};
+  std::chrono::nanoseconds end{0};
+};
+
+}  // namespace zerolock
