@@ -1,5 +1,6 @@
 #pragma once
-/// Where boundary 0's entries come from: made again at any time from the position alone, so nothing has to be kept.
+/// Where boundary 0's entries come from: made again at any time from the position alone, so nothing has to be
+/// kept.
 
 #include <cstdint>
 

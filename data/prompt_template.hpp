@@ -9,9 +9,9 @@
 
 namespace zerolock {
 
-/// A text with {field} places, e.g. "Article: {title} {description}\nTopic:". "{{" and "}}" stand for braces. Exactly
-/// one stretch may be marked "[[" … "]]": where a prompt is too long, tokens are cut at the end of that stretch, and
-/// without one at the start of the prompt.
+/// A text with {field} places, e.g. "Article: {title} {description}\nTopic:". "{{" and "}}" stand for braces.
+/// Exactly one stretch may be marked "[[" … "]]": where a prompt is too long, tokens are cut at the end of
+/// that stretch, and without one at the start of the prompt.
 class PromptTemplate {
  public:
   /// Throws InputError naming `where` for an unknown escape, an unclosed brace, or two cut marks.

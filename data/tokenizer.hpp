@@ -17,13 +17,15 @@ using TokenId = std::int64_t;
 /// Immutable and thread-safe.
 class Tokenizer {
  public:
-  /// Opens the tokenizer that belongs to a model: of a folder tokenizer.json, else tokenizer.model; of a GGUF file its
-  /// own. Also takes a tokenizer file itself. Throws InputError if there is none or it is of an unsupported kind.
+  /// Opens the tokenizer that belongs to a model: of a folder tokenizer.json, else tokenizer.model; of a GGUF
+  /// file its own. Also takes a tokenizer file itself. Throws InputError if there is none or it is of an
+  /// unsupported kind.
   static std::shared_ptr<const Tokenizer> open(const std::filesystem::path& path);
   virtual ~Tokenizer() = default;
 
-  /// Ids of a text (valid UTF-8). Special tokens written in the text are matched as Hugging Face matches them;
-  /// `add_special` also adds what the tokenizer adds to a single text (BOS for Llama 2, nothing for SmolLM2).
+  /// Ids of a text (valid UTF-8). Special tokens written in the text are matched as Hugging Face matches
+  /// them; `add_special` also adds what the tokenizer adds to a single text (BOS for Llama 2, nothing for
+  /// SmolLM2).
   [[nodiscard]] virtual std::vector<TokenId> encode(std::string_view text, bool add_special) const = 0;
   [[nodiscard]] virtual std::string decode(std::span<const TokenId> ids, bool skip_special) const = 0;
 

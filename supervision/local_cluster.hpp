@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "data/micro_batch_provider.hpp"
 #include "actors/core/fault_point.hpp"
 #include "actors/core/reports.hpp"
+#include "data/micro_batch_provider.hpp"
 #include "tensors/base/indices.hpp"
 #include "tensors/base/memory_account.hpp"
 #include "tensors/training/stage_backend.hpp"
@@ -24,14 +24,14 @@ using BackendFactory = std::function<std::unique_ptr<StageBackend>(StageIndex, M
 struct LocalClusterPlan {
   std::string run_id;
   std::uint64_t stages = 1;
-  WindowIndex first_window{1};           // the first to train; resumed states belong to the one before
+  WindowIndex first_window{1};  // the first to train; resumed states belong to the one before
   WindowIndex last_window{1};
-  std::uint64_t depth = 4;               // entries in flight across a boundary at most
+  std::uint64_t depth = 4;                              // entries in flight across a boundary at most
   std::size_t buffer_bytes_max = std::size_t{1} << 30;  // of each buffer
-  std::uint64_t checkpoint_every = 1;    // windows; the last window is always made durable
-  std::filesystem::path checkpoints;     // folder; one folder for each stage below it
-  std::vector<StageState> resume_from;   // empty, or a state for each stage, of the window before first_window
-  std::uint64_t restarts_max = 5;        // of one stage within restart_period, then the run stops with the causes
+  std::uint64_t checkpoint_every = 1;                   // windows; the last window is always made durable
+  std::filesystem::path checkpoints;                    // folder; one folder for each stage below it
+  std::vector<StageState> resume_from;  // empty, or a state for each stage, of the window before first_window
+  std::uint64_t restarts_max = 5;  // of one stage within restart_period, then the run stops with the causes
   std::chrono::seconds restart_period{60};
 };
 
@@ -41,7 +41,7 @@ struct LocalClusterObserver {
   std::function<void(const TraceSpan&)> span = [](const TraceSpan&) {};
   /// "stage 1 restarted from window 3 (incarnation 2): CAUSE"
   std::function<void(StageIndex, Incarnation, const std::string&)> restarted = [](StageIndex, Incarnation,
-                                                                                   const std::string&) {};
+                                                                                  const std::string&) {};
 };
 
 struct StageOutcome {
@@ -52,18 +52,19 @@ struct StageOutcome {
 
 struct LocalClusterOutcome {
   enum class Kind { finished, stopped, failed } kind = Kind::failed;
-  WindowIndex durable;                   // the recovery line: what --resume goes on from
-  std::vector<StageOutcome> stages;      // finished and stopped
-  std::string failure;                   // failed: the chain of causes, one line
+  WindowIndex durable;               // the recovery line: what --resume goes on from
+  std::vector<StageOutcome> stages;  // finished and stopped
+  std::string failure;               // failed: the chain of causes, one line
 };
 
-/// Runs to the last window, to a requested stop, or to a failure that restarts cannot mend. Blocks the caller.
-/// `accounts` has one account per stage. `stop_requested` is polled between grants and may be set from a signal
-/// handler's thread; every stage then finishes the same last window and makes it durable.
-LocalClusterOutcome run_local_cluster(const LocalClusterPlan& plan, std::shared_ptr<const MicroBatchProvider> batches,
+/// Runs to the last window, to a requested stop, or to a failure that restarts cannot mend. Blocks the
+/// caller. `accounts` has one account per stage. `stop_requested` is polled between grants and may be set
+/// from a signal handler's thread; every stage then finishes the same last window and makes it durable.
+LocalClusterOutcome run_local_cluster(const LocalClusterPlan& plan,
+                                      std::shared_ptr<const MicroBatchProvider> batches,
                                       const BackendFactory& make_backend,
                                       std::vector<std::unique_ptr<MemoryAccount>>& accounts,
-                                      const std::function<bool()>& stop_requested, const LocalClusterObserver& observer,
-                                      FaultHook fault_hook = {});
+                                      const std::function<bool()>& stop_requested,
+                                      const LocalClusterObserver& observer, FaultHook fault_hook = {});
 
 }  // namespace zerolock

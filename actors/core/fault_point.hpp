@@ -23,7 +23,8 @@ enum class FaultPoint : std::uint8_t {
 };
 std::string_view to_string(FaultPoint point);
 
-/// Called in the thread that reaches the point; may throw, which is how a test makes a worker fail. Empty: no faults.
+/// Called in the thread that reaches the point; may throw, which is how a test makes a worker fail. Empty: no
+/// faults.
 using FaultHook = std::function<void(FaultPoint, StageIndex, Incarnation, const BatchPosition&)>;
 
 }  // namespace zerolock

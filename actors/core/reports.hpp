@@ -13,7 +13,7 @@ namespace zerolock {
 struct WindowReport {
   StageIndex stage;
   WindowIndex window;
-  LossReport loss;          // mean over the window's micro-batches, in order
+  LossReport loss;  // mean over the window's micro-batches, in order
   StepReport step;
   std::chrono::nanoseconds busy{0};  // forward, backward and step
 };

@@ -11,7 +11,8 @@ void MicroBatchLayout::check() const {
   }
   ZEROLOCK_INVARIANT(supervised_rows.size() == targets.size(), "one target for each supervised row");
   for (std::size_t i = 0; i < supervised_rows.size(); ++i) {
-    ZEROLOCK_INVARIANT(supervised_rows[i] >= 0 && supervised_rows[i] < rows(), "supervised rows lie in the batch");
+    ZEROLOCK_INVARIANT(supervised_rows[i] >= 0 && supervised_rows[i] < rows(),
+                       "supervised rows lie in the batch");
     ZEROLOCK_INVARIANT(i == 0 || supervised_rows[i - 1] < supervised_rows[i], "supervised rows ascend");
   }
 }

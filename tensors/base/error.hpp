@@ -7,8 +7,8 @@
 
 namespace zerolock {
 
-/// Something the user gave (a file, a flag, a data row) cannot be used. The message is one line that names what,
-/// where and why; the process ends with status 2.
+/// Something the user gave (a file, a flag, a data row) cannot be used. The message is one line that names
+/// what, where and why; the process ends with status 2.
 class InputError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -23,11 +23,13 @@ class RunError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-[[noreturn]] void invariant_failed(const char* expression, const char* file, int line, std::string_view detail);
+[[noreturn]] void invariant_failed(const char* expression, const char* file, int line,
+                                   std::string_view detail);
 
-/// Checks what must hold whatever the input; kept in release builds. A failure throws std::logic_error, which kills
-/// the actor that met it and leaves the decision to its supervisor.
+/// Checks what must hold whatever the input; kept in release builds. A failure throws std::logic_error, which
+/// kills the actor that met it and leaves the decision to its supervisor.
 #define ZEROLOCK_INVARIANT(condition, detail) \
-  ((condition) ? static_cast<void>(0) : ::zerolock::invariant_failed(#condition, __FILE__, __LINE__, (detail)))
+  ((condition) ? static_cast<void>(0)         \
+               : ::zerolock::invariant_failed(#condition, __FILE__, __LINE__, (detail)))
 
 }  // namespace zerolock

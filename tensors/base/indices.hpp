@@ -1,5 +1,6 @@
 #pragma once
-/// The numbers that name places in a run. Each is a type of its own, so that a window cannot be passed for a stage.
+/// The numbers that name places in a run. Each is a type of its own, so that a window cannot be passed for a
+/// stage.
 
 #include <compare>
 #include <cstdint>
@@ -21,8 +22,8 @@ struct Index {
 /// Stage k = 0..K-1: one chunk of layers with its trainable state.
 using StageIndex = Index<struct StageTag>;
 
-/// An update window: m micro-batches and one optimizer step. Training windows count from 1; window 0 stands for the
-/// seeded initial state, so "durable window 0" means that nothing has been trained yet.
+/// An update window: m micro-batches and one optimizer step. Training windows count from 1; window 0 stands
+/// for the seeded initial state, so "durable window 0" means that nothing has been trained yet.
 using WindowIndex = Index<struct WindowTag>;
 
 /// The lives of a stage worker, counted from 1. Messages of an earlier life are ignored.

@@ -20,21 +20,23 @@ enum class MemoryComponent : std::uint8_t {
 inline constexpr std::size_t memory_component_count = 5;
 std::string_view to_string(MemoryComponent component);
 
-/// Bytes of one stage, now and at the highest, for each component and in total. Thread-safe. Must outlive every
-/// tensor charged to it.
+/// Bytes of one stage, now and at the highest, for each component and in total. Thread-safe. Must outlive
+/// every tensor charged to it.
 class MemoryAccount {
  public:
   MemoryAccount() = default;
   MemoryAccount(const MemoryAccount&) = delete;
   MemoryAccount& operator=(const MemoryAccount&) = delete;
 
-  /// Charges (or with a negative number returns) bytes. The allocator does this for tensors; call it for memory that
-  /// does not come from there, such as the mapped weight files.
+  /// Charges (or with a negative number returns) bytes. The allocator does this for tensors; call it for
+  /// memory that does not come from there, such as the mapped weight files.
   void add(MemoryComponent component, std::int64_t bytes);
 
   [[nodiscard]] std::int64_t current_bytes(MemoryComponent component) const;
   [[nodiscard]] std::int64_t peak_bytes(MemoryComponent component) const;
-  [[nodiscard]] std::int64_t current_total_bytes() const { return total_.current.load(std::memory_order_relaxed); }
+  [[nodiscard]] std::int64_t current_total_bytes() const {
+    return total_.current.load(std::memory_order_relaxed);
+  }
   /// The highest sum at any one moment: at most the sum of the components' peaks.
   [[nodiscard]] std::int64_t peak_total_bytes() const { return total_.peak.load(std::memory_order_relaxed); }
   /// Forgets the peaks: they start again from what is held now.
@@ -50,8 +52,8 @@ class MemoryAccount {
   Counter total_;
 };
 
-/// While alive, tensors allocated by this thread are charged to the given account and component. Nests. A tensor is
-/// returned to where it was charged, whichever thread frees it.
+/// While alive, tensors allocated by this thread are charged to the given account and component. Nests. A
+/// tensor is returned to where it was charged, whichever thread frees it.
 class MemoryScope {
  public:
   MemoryScope(MemoryAccount& account, MemoryComponent component);
@@ -66,8 +68,8 @@ class MemoryScope {
   MemoryComponent previous_component_;
 };
 
-/// Puts the accounting allocator under LibTorch's CPU tensors. Call once in main, before the first tensor; without it
-/// all accounts stay at zero. Calling it again changes nothing.
+/// Puts the accounting allocator under LibTorch's CPU tensors. Call once in main, before the first tensor;
+/// without it all accounts stay at zero. Calling it again changes nothing.
 void install_memory_accounting();
 
 }  // namespace zerolock

@@ -1,5 +1,6 @@
 #pragma once
-/// A weight in the format in which it lies in its file, and its expansion into a matrix that can be multiplied.
+/// A weight in the format in which it lies in its file, and its expansion into a matrix that can be
+/// multiplied.
 
 #include <ATen/ATen.h>
 
@@ -13,20 +14,36 @@
 namespace zerolock {
 
 /// Element or block formats, with GGUF's meaning for the quantised ones.
-enum class StorageFormat : std::uint8_t { f32, f16, bf16, f64, i64, i32, u8, q8_0, q4_0, q4_1, q5_0, q5_1, q4_k, q6_k };
+enum class StorageFormat : std::uint8_t {
+  f32,
+  f16,
+  bf16,
+  f64,
+  i64,
+  i32,
+  u8,
+  q8_0,
+  q4_0,
+  q4_1,
+  q5_0,
+  q5_1,
+  q4_k,
+  q6_k
+};
 std::string_view to_string(StorageFormat format);
-/// Elements that one block holds (1 for plain formats, 32 or 256 for the quantised ones) and the block's bytes.
+/// Elements that one block holds (1 for plain formats, 32 or 256 for the quantised ones) and the block's
+/// bytes.
 std::int64_t block_elements(StorageFormat format);
 std::size_t block_bytes(StorageFormat format);
 
-/// A read-only tensor over bytes that it keeps alive, usually a mapped file: stages and processes of one machine share
-/// its pages. Cheap to copy. Row-major; quantised blocks run along the last dimension.
+/// A read-only tensor over bytes that it keeps alive, usually a mapped file: stages and processes of one
+/// machine share its pages. Cheap to copy. Row-major; quantised blocks run along the last dimension.
 class StoredTensor {
  public:
   StoredTensor() = default;
   /// `owner` keeps `bytes` alive. Throws std::logic_error unless size and shape agree.
-  StoredTensor(std::string name, StorageFormat format, std::vector<std::int64_t> shape, const std::byte* bytes,
-               std::shared_ptr<const void> owner);
+  StoredTensor(std::string name, StorageFormat format, std::vector<std::int64_t> shape,
+               const std::byte* bytes, std::shared_ptr<const void> owner);
 
   [[nodiscard]] bool defined() const { return bytes_ != nullptr; }
   [[nodiscard]] const std::string& name() const { return name_; }
@@ -39,8 +56,8 @@ class StoredTensor {
   [[nodiscard]] std::int64_t rows() const;
   [[nodiscard]] std::int64_t row_elements() const;
 
-  /// Expands rows first..first+count-1 into `destination`, contiguous CPU float32 [count, row_elements]. No allocation.
-  /// Rows are taken through the row order, if one is set.
+  /// Expands rows first..first+count-1 into `destination`, contiguous CPU float32 [count, row_elements]. No
+  /// allocation. Rows are taken through the row order, if one is set.
   void expand_rows(std::int64_t first, std::int64_t count, float* destination) const;
   /// The whole tensor in its shape, in a new tensor of the given type (float32, float64, bfloat16).
   [[nodiscard]] at::Tensor expand(at::ScalarType type = at::kFloat) const;
@@ -49,8 +66,8 @@ class StoredTensor {
 
   /// The same bytes with row i read from row order[i]: undoes GGUF's interleaving of rotary pairs at no cost.
   [[nodiscard]] StoredTensor with_row_order(std::shared_ptr<const std::vector<std::int64_t>> order) const;
-  /// A copy of the values in another format, in memory of its own (q8_0, q4_1, bf16, f32). Throws InputError if the
-  /// row length is not a multiple of the format's block.
+  /// A copy of the values in another format, in memory of its own (q8_0, q4_1, bf16, f32). Throws InputError
+  /// if the row length is not a multiple of the format's block.
   [[nodiscard]] StoredTensor converted(StorageFormat format) const;
 
  private:
@@ -62,7 +79,8 @@ class StoredTensor {
   std::shared_ptr<const std::vector<std::int64_t>> row_order_;
 };
 
-/// Wraps a contiguous CPU tensor (float32, float64, float16, bfloat16, int64, int32, uint8) without copying it.
+/// Wraps a contiguous CPU tensor (float32, float64, float16, bfloat16, int64, int32, uint8) without copying
+/// it.
 StoredTensor stored(std::string name, const at::Tensor& tensor);
 
 }  // namespace zerolock

@@ -1,5 +1,6 @@
 #pragma once
-/// The real stage backend: a chunk of decoder layers on the CPU with LoRA, its readout head and its optimizer.
+/// The real stage backend: a chunk of decoder layers on the CPU with LoRA, its readout head and its
+/// optimizer.
 
 #include <memory>
 #include <vector>
@@ -12,15 +13,15 @@
 
 namespace zerolock {
 
-/// Builds stage `stage` of the partition (contiguous ranges that cover all layers). The first stage embeds token ids.
-/// LoRA weights start from the seed and the layer's name alone, so they do not depend on the partition. `account`
-/// must outlive the backend. Throws InputError if model and settings do not fit.
+/// Builds stage `stage` of the partition (contiguous ranges that cover all layers). The first stage embeds
+/// token ids. LoRA weights start from the seed and the layer's name alone, so they do not depend on the
+/// partition. `account` must outlive the backend. Throws InputError if model and settings do not fit.
 std::unique_ptr<StageBackend> make_chunk_backend(std::shared_ptr<const ModelFiles> model, StageIndex stage,
                                                  const std::vector<LayerRange>& partition,
                                                  const TrainingSettings& settings, MemoryAccount& account);
 
-/// layers cut into `stages` chunks of floor(layers / stages), the rest going one each to the last chunks (22 in 3:
-/// 7, 7, 8). Throws InputError if there are more stages than layers or none.
+/// layers cut into `stages` chunks of floor(layers / stages), the rest going one each to the last chunks (22
+/// in 3: 7, 7, 8). Throws InputError if there are more stages than layers or none.
 std::vector<LayerRange> equal_partition(std::int64_t layers, std::int64_t stages);
 
 }  // namespace zerolock

@@ -8,7 +8,8 @@
 
 namespace zerolock {
 
-/// Which direction the consistency term takes. forward: KL(p_k || p_{k-1}), the paper's; reverse: KL(p_{k-1} || p_k).
+/// Which direction the consistency term takes. forward: KL(p_k || p_{k-1}), the paper's; reverse: KL(p_{k-1}
+/// || p_k).
 enum class KlDirection { forward, reverse };
 enum class HeadKind { fixed, restricted };  // "static" and "restricted" on the command line
 enum class OptimizerKind { adamw, sgd };
@@ -30,24 +31,25 @@ struct LoraSettings {
 struct LossSettings {
   double alpha = 1.0;  // weight of the task loss; 1 - alpha for the consistency term, which 1 leaves out
   KlDirection direction = KlDirection::forward;
-  /// The first chunk is trained on the task loss alone, weight 1, unless this is set: then its consistency term is
-  /// taken against the readout of the embeddings, p_0.
+  /// The first chunk is trained on the task loss alone, weight 1, unless this is set: then its consistency
+  /// term is taken against the readout of the embeddings, p_0.
   bool first_chunk_consistency = false;
   HeadKind head = HeadKind::fixed;
-  std::vector<std::int64_t> restricted_tokens;  // for HeadKind::restricted: the token ids of the softmax, in order
+  std::vector<std::int64_t>
+      restricted_tokens;  // for HeadKind::restricted: the token ids of the softmax, in order
 };
 
 struct OptimizerSettings {
   OptimizerKind kind = OptimizerKind::adamw;
   double learning_rate = 1e-4;
   ScheduleKind schedule = ScheduleKind::constant;
-  double schedule_offset = 1.0;       // gamma of eta_0 / sqrt(t + gamma), t = 0 at the first window
-  std::uint64_t schedule_windows = 1; // windows of a full cosine
+  double schedule_offset = 1.0;        // gamma of eta_0 / sqrt(t + gamma), t = 0 at the first window
+  std::uint64_t schedule_windows = 1;  // windows of a full cosine
   double beta1 = 0.9;
   double beta2 = 0.999;
   double epsilon = 1e-8;
-  double weight_decay = 0.01;         // decoupled, as in AdamW
-  std::optional<double> clip_norm;    // over all of a stage's LoRA gradients
+  double weight_decay = 0.01;       // decoupled, as in AdamW
+  std::optional<double> clip_norm;  // over all of a stage's LoRA gradients
 };
 
 struct TrainingSettings {

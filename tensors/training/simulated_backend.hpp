@@ -1,7 +1,7 @@
 #pragma once
-/// A stage backend without a model: deterministic numbers that depend on every input in order, so that a lost,
-/// doubled or reordered micro-batch shows in the state; optional busy time per phase. For tests, and for schedule and
-/// scale studies on machines too small for the real thing.
+/// A stage backend without a model: deterministic numbers that depend on every input in order, so that a
+/// lost, doubled or reordered micro-batch shows in the state; optional busy time per phase. For tests, and
+/// for schedule and scale studies on machines too small for the real thing.
 
 #include <chrono>
 #include <memory>

@@ -1,6 +1,6 @@
 #pragma once
-/// What a stage worker trains: begin forwards a micro-batch, finish computes the local loss and its gradient, step
-/// applies the window's gradient. The worker knows nothing else of models.
+/// What a stage worker trains: begin forwards a micro-batch, finish computes the local loss and its gradient,
+/// step applies the window's gradient. The worker knows nothing else of models.
 
 #include <ATen/ATen.h>
 
@@ -29,22 +29,24 @@ struct StepReport {
   std::int64_t micro_batches = 0;
 };
 
-/// Everything a stage needs to go on from a window: named tensors (CPU, contiguous, owned by the state) and text.
-/// Names carry the layer, so that states can be cut again for another partition:
-/// "lora.<PEFT name>", "optimizer.first_moment.<PEFT name>", "optimizer.second_moment.<PEFT name>", "head.<name>".
+/// Everything a stage needs to go on from a window: named tensors (CPU, contiguous, owned by the state) and
+/// text. Names carry the layer, so that states can be cut again for another partition: "lora.<PEFT name>",
+/// "optimizer.first_moment.<PEFT name>", "optimizer.second_moment.<PEFT name>", "head.<name>".
 struct StageState {
   WindowIndex window;  // the last committed one
   std::map<std::string, at::Tensor> tensors;
   std::map<std::string, std::string> metadata;  // "optimizer.steps" and the like
 };
 
-/// One stage's numbers. Used by one thread at a time. Any exception leaves the backend unusable until restore().
+/// One stage's numbers. Used by one thread at a time. Any exception leaves the backend unusable until
+/// restore().
 class StageBackend {
  public:
   virtual ~StageBackend() = default;
 
-  /// Forward of one micro-batch; keeps what finish needs. Several may be open at once. Returns the hidden state to
-  /// send on, compute type [rows, width], detached; it shares no memory that the backend will write to.
+  /// Forward of one micro-batch; keeps what finish needs. Several may be open at once. Returns the hidden
+  /// state to send on, compute type [rows, width], detached; it shares no memory that the backend will write
+  /// to.
   virtual at::Tensor begin(const Entry& entry) = 0;
   /// Local loss and backward of a micro-batch that begin opened; its gradient is added to the window's sum.
   /// Throws RunError naming the position if loss or gradient is not finite.
