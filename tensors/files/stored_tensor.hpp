@@ -35,6 +35,8 @@ std::string_view to_string(StorageFormat format);
 /// bytes.
 std::int64_t block_elements(StorageFormat format);
 std::size_t block_bytes(StorageFormat format);
+/// The plain format of a LibTorch type. Throws std::logic_error for types that have none.
+StorageFormat storage_format_of(at::ScalarType type);
 
 /// A read-only tensor over bytes that it keeps alive, usually a mapped file: stages and processes of one
 /// machine share its pages. Cheap to copy. Row-major; quantised blocks run along the last dimension.
@@ -52,6 +54,8 @@ class StoredTensor {
   [[nodiscard]] std::int64_t elements() const;
   [[nodiscard]] std::size_t stored_bytes() const;
   [[nodiscard]] const std::byte* data() const { return bytes_; }
+  /// Whether row i of the tensor is another row of the bytes: data() is then not the matrix.
+  [[nodiscard]] bool has_row_order() const { return row_order_ != nullptr; }
   /// Rows and row length of the tensor seen as a matrix (a vector is one row).
   [[nodiscard]] std::int64_t rows() const;
   [[nodiscard]] std::int64_t row_elements() const;

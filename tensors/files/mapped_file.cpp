@@ -1,0 +1,63 @@
+#include "tensors/files/mapped_file.hpp"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <string>
+#include <system_error>
+#include <utility>
+
+#include "tensors/base/error.hpp"
+
+namespace zerolock {
+namespace {
+
+std::string reason(const char* what) {
+  return std::string(what) + ": " + std::error_code(errno, std::generic_category()).message();
+}
+
+/// Closes the descriptor when the scope ends; a mapping outlives the descriptor it was made from.
+class Descriptor {
+ public:
+  explicit Descriptor(int number) : number_(number) {}
+  ~Descriptor() {
+    if (number_ >= 0) ::close(number_);
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  [[nodiscard]] int number() const { return number_; }
+
+ private:
+  int number_;
+};
+
+}  // namespace
+
+std::shared_ptr<const MappedFile> MappedFile::open(const std::filesystem::path& file) {
+  const Descriptor descriptor(::open(file.c_str(), O_RDONLY | O_CLOEXEC));
+  if (descriptor.number() < 0) throw InputError(file.string(), reason("cannot be opened"));
+  struct stat status {};
+  if (::fstat(descriptor.number(), &status) != 0)
+    throw InputError(file.string(), reason("cannot be examined"));
+  if (!S_ISREG(status.st_mode)) throw InputError(file.string(), "is not a regular file");
+  const auto size = static_cast<std::size_t>(status.st_size);
+  const std::byte* data = nullptr;
+  if (size > 0) {
+    void* const address = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, descriptor.number(), 0);
+    if (address == MAP_FAILED) throw InputError(file.string(), reason("cannot be mapped into memory"));
+    data = static_cast<const std::byte*>(address);
+  }
+  return std::shared_ptr<const MappedFile>(new MappedFile(file, data, size));
+}
+
+MappedFile::MappedFile(std::filesystem::path file, const std::byte* data, std::size_t size)
+    : path_(std::move(file)), data_(data), size_(size) {}
+
+MappedFile::~MappedFile() {
+  if (data_ != nullptr) ::munmap(const_cast<std::byte*>(data_), size_);
+}
+
+}  // namespace zerolock

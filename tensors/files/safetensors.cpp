@@ -1,0 +1,303 @@
+#include "tensors/files/safetensors.hpp"
+
+#include <array>
+#include <cstring>
+#include <fstream>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "tensors/base/error.hpp"
+#include "tensors/files/mapped_file.hpp"
+
+namespace zerolock {
+namespace {
+
+using nlohmann::json;
+
+// The reference implementation's bound: it keeps a hostile header from costing more than it could be worth.
+constexpr std::uint64_t header_bytes_max = 100'000'000;
+constexpr std::string_view metadata_key = "__metadata__";
+
+struct TypeName {
+  std::string_view name;
+  StorageFormat format;
+};
+constexpr std::array type_names{
+    TypeName{"F64", StorageFormat::f64}, TypeName{"F32", StorageFormat::f32},
+    TypeName{"F16", StorageFormat::f16}, TypeName{"BF16", StorageFormat::bf16},
+    TypeName{"I64", StorageFormat::i64}, TypeName{"I32", StorageFormat::i32},
+    TypeName{"U8", StorageFormat::u8},
+};
+
+std::optional<StorageFormat> format_of(std::string_view name) {
+  for (const TypeName& type : type_names) {
+    if (type.name == name) return type.format;
+  }
+  return std::nullopt;
+}
+
+std::string_view name_of(StorageFormat format) {
+  for (const TypeName& type : type_names) {
+    if (type.format == format) return type.name;
+  }
+  throw std::logic_error("safetensors has no type for " + std::string(to_string(format)));
+}
+
+std::string known_types() {
+  std::string list;
+  for (const TypeName& type : type_names) list += (list.empty() ? "" : ", ") + std::string(type.name);
+  return list;
+}
+
+/// Where one tensor lies in the data part, as claimed by the header and checked for itself.
+struct Place {
+  StorageFormat format = StorageFormat::f32;
+  std::vector<std::int64_t> shape;
+  std::uint64_t begin = 0;
+  std::uint64_t end = 0;
+};
+
+/// JSON text to a value; a key that stands twice in one object is refused, because readers would disagree
+/// about it.
+json parse_header(const std::string& where, const char* first, std::size_t size) {
+  std::vector<std::set<std::string>> open_objects;
+  const auto watch = [&](int, json::parse_event_t event, json& value) {
+    if (event == json::parse_event_t::object_start) {
+      open_objects.emplace_back();
+    } else if (event == json::parse_event_t::object_end) {
+      open_objects.pop_back();
+    } else if (event == json::parse_event_t::key &&
+               !open_objects.back().insert(value.get<std::string>()).second) {
+      throw InputError(where, "the header names \"" + value.get<std::string>() + "\" twice");
+    }
+    return true;
+  };
+  try {
+    json header = json::parse(first, first + size, watch);
+    if (!header.is_object()) throw InputError(where, "the header is not a JSON object");
+    return header;
+  } catch (const json::exception& error) {
+    throw InputError(where, "the header is not valid JSON: " + std::string(error.what()));
+  }
+}
+
+std::uint64_t read_unsigned(const std::string& where, const json& value, const char* what) {
+  if (!value.is_number_unsigned())
+    throw InputError(where, std::string(what) + " must be a non-negative integer");
+  return value.get<std::uint64_t>();
+}
+
+const json& member(const std::string& where, const json& object, const char* key) {
+  const auto found = object.find(key);
+  if (found == object.end()) throw InputError(where, std::string("\"") + key + "\" is missing");
+  return *found;
+}
+
+/// The bytes that a shape asks for; refuses products that do not fit 63 bits.
+std::uint64_t bytes_of_shape(const std::string& where, const std::vector<std::int64_t>& shape,
+                             StorageFormat format) {
+  std::uint64_t bytes = block_bytes(format);
+  for (const std::int64_t size : shape) {
+    if (__builtin_mul_overflow(bytes, static_cast<std::uint64_t>(size), &bytes) ||
+        bytes > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())) {
+      throw InputError(where, "the shape is too large for any memory");
+    }
+  }
+  return bytes;
+}
+
+Place read_place(const std::string& where, const json& entry, std::uint64_t data_bytes) {
+  if (!entry.is_object()) throw InputError(where, "the entry is not a JSON object");
+  Place place;
+  const json& type = member(where, entry, "dtype");
+  const std::string type_name = type.is_string() ? type.get<std::string>() : type.dump();
+  const std::optional<StorageFormat> format = format_of(type_name);
+  if (!format)
+    throw InputError(where, "unknown dtype \"" + type_name + "\" (supported: " + known_types() + ")");
+  place.format = *format;
+
+  const json& shape = member(where, entry, "shape");
+  if (!shape.is_array()) throw InputError(where, "\"shape\" is not a list");
+  for (const json& size : shape) {
+    const std::uint64_t value = read_unsigned(where, size, "every size of \"shape\"");
+    if (value > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())) {
+      throw InputError(where, "the shape is too large for any memory");
+    }
+    place.shape.push_back(static_cast<std::int64_t>(value));
+  }
+
+  const json& offsets = member(where, entry, "data_offsets");
+  if (!offsets.is_array() || offsets.size() != 2)
+    throw InputError(where, "\"data_offsets\" is not a list of two");
+  place.begin = read_unsigned(where, offsets[0], "every offset");
+  place.end = read_unsigned(where, offsets[1], "every offset");
+  if (place.begin > place.end || place.end > data_bytes) {
+    throw InputError(where, "the offsets " + offsets.dump() + " do not lie in the file's " +
+                                std::to_string(data_bytes) + " data bytes");
+  }
+  const std::uint64_t needed = bytes_of_shape(where, place.shape, place.format);
+  if (needed != place.end - place.begin) {
+    throw InputError(where, "the shape " + shape.dump() + " of " + type_name + " needs " +
+                                std::to_string(needed) + " bytes, the offsets hold " +
+                                std::to_string(place.end - place.begin));
+  }
+  return place;
+}
+
+TextMap read_metadata(const std::string& where, const json& entry) {
+  if (!entry.is_object()) throw InputError(where, "\"__metadata__\" is not a JSON object");
+  TextMap metadata;
+  for (const auto& [key, value] : entry.items()) {
+    if (!value.is_string()) throw InputError(where, "the metadata \"" + key + "\" is not a text");
+    metadata.emplace(key, value.get<std::string>());
+  }
+  return metadata;
+}
+
+/// The format wants the data part covered exactly once.
+void check_coverage(const std::string& where, const std::map<std::string, Place>& places,
+                    std::uint64_t data_bytes) {
+  std::vector<const std::pair<const std::string, Place>*> order;
+  order.reserve(places.size());
+  for (const auto& entry : places) order.push_back(&entry);
+  std::sort(order.begin(), order.end(), [](const auto* left, const auto* right) {
+    return std::pair(left->second.begin, left->second.end) <
+           std::pair(right->second.begin, right->second.end);
+  });
+  std::uint64_t covered = 0;
+  for (const auto* entry : order) {
+    const auto& [name, place] = *entry;
+    if (place.begin < covered) throw InputError(where, "tensor " + name + " overlaps another tensor's bytes");
+    if (place.begin > covered) {
+      throw InputError(where, "bytes " + std::to_string(covered) + " to " + std::to_string(place.begin) +
+                                  " before tensor " + name + " belong to no tensor");
+    }
+    covered = place.end;
+  }
+  if (covered != data_bytes) {
+    throw InputError(where, std::to_string(data_bytes - covered) + " bytes at the end belong to no tensor");
+  }
+}
+
+/// A tensor that can be written as it lies in memory, and the order in which tensors are written.
+struct Piece {
+  std::string name;
+  at::Tensor tensor;
+};
+
+std::vector<Piece> ordered_pieces(const TensorMap& tensors) {
+  std::vector<Piece> pieces;
+  pieces.reserve(tensors.size());
+  for (const auto& [name, tensor] : tensors) {
+    ZEROLOCK_INVARIANT(tensor.defined() && name != metadata_key,
+                       "a safetensors file holds named, defined tensors");
+    pieces.push_back({name, tensor});
+  }
+  std::stable_sort(pieces.begin(), pieces.end(), [](const Piece& left, const Piece& right) {
+    return left.tensor.element_size() > right.tensor.element_size();
+  });
+  return pieces;
+}
+
+/// Length, JSON and padding: everything before the tensors' bytes.
+std::string make_header(const std::vector<Piece>& pieces, const TextMap& metadata) {
+  auto header = nlohmann::ordered_json::object();
+  if (!metadata.empty()) header.emplace(metadata_key, metadata);
+  std::uint64_t offset = 0;
+  for (const auto& [name, tensor] : pieces) {
+    // Only the type is asked for here, so the values need not be contiguous or on the CPU yet.
+    const StorageFormat format = storage_format_of(tensor.scalar_type());
+    const std::uint64_t end = offset + tensor.nbytes();
+    header.emplace(name, nlohmann::ordered_json{{"dtype", name_of(format)},
+                                                {"shape", tensor.sizes().vec()},
+                                                {"data_offsets", {offset, end}}});
+    offset = end;
+  }
+  std::string text = header.dump();
+  text.append((8 - text.size() % 8) % 8, ' ');
+  const std::uint64_t length = text.size();
+  std::string bytes(sizeof length, '\0');
+  std::memcpy(bytes.data(), &length, sizeof length);  // little-endian, as is every machine this builds on
+  return bytes + text;
+}
+
+std::string_view bytes_of(const at::Tensor& contiguous) {
+  return {static_cast<const char*>(contiguous.data_ptr()), contiguous.nbytes()};
+}
+
+}  // namespace
+
+std::shared_ptr<const SafetensorsFile> SafetensorsFile::open(const std::filesystem::path& file) {
+  const std::shared_ptr<const MappedFile> mapping = MappedFile::open(file);
+  const std::span<const std::byte> bytes = mapping->bytes();
+  const std::string where = file.string();
+  std::uint64_t header_bytes = 0;
+  if (bytes.size() < sizeof header_bytes) {
+    throw InputError(where,
+                     "is too short to be a safetensors file (" + std::to_string(bytes.size()) + " bytes)");
+  }
+  std::memcpy(&header_bytes, bytes.data(), sizeof header_bytes);
+  if (header_bytes > bytes.size() - sizeof header_bytes) {
+    throw InputError(where, "the header claims " + std::to_string(header_bytes) + " bytes, the file has " +
+                                std::to_string(bytes.size()) + ": not a safetensors file, or truncated");
+  }
+  if (header_bytes > header_bytes_max) {
+    throw InputError(where, "the header claims " + std::to_string(header_bytes) + " bytes; at most " +
+                                std::to_string(header_bytes_max) + " are allowed");
+  }
+  const std::byte* const data = bytes.data() + sizeof header_bytes + header_bytes;
+  const std::uint64_t data_bytes = bytes.size() - sizeof header_bytes - header_bytes;
+
+  const json header = parse_header(where, reinterpret_cast<const char*>(bytes.data() + sizeof header_bytes),
+                                   static_cast<std::size_t>(header_bytes));
+  std::shared_ptr<SafetensorsFile> opened(new SafetensorsFile);
+  opened->path_ = file;
+  std::map<std::string, Place> places;
+  for (const auto& [name, entry] : header.items()) {
+    if (name == metadata_key) {
+      opened->metadata_ = read_metadata(where, entry);
+    } else {
+      places.emplace(name, read_place(where + ", tensor " + name, entry, data_bytes));
+    }
+  }
+  check_coverage(where, places, data_bytes);
+  for (auto& [name, place] : places) {
+    opened->tensors_.emplace(
+        name, StoredTensor(name, place.format, std::move(place.shape), data + place.begin, mapping));
+  }
+  return opened;
+}
+
+const StoredTensor& SafetensorsFile::tensor(const std::string& name) const {
+  const auto found = tensors_.find(name);
+  if (found == tensors_.end()) throw InputError(path_.string(), "has no tensor " + name);
+  return found->second;
+}
+
+std::string serialise_safetensors(const TensorMap& tensors, const TextMap& metadata) {
+  const std::vector<Piece> pieces = ordered_pieces(tensors);
+  std::string bytes = make_header(pieces, metadata);
+  std::size_t size = bytes.size();
+  for (const auto& [name, tensor] : pieces) size += tensor.nbytes();
+  bytes.reserve(size);
+  for (const auto& [name, tensor] : pieces) bytes += bytes_of(tensor.detach().cpu().contiguous());
+  return bytes;
+}
+
+void write_safetensors(const std::filesystem::path& file, const TensorMap& tensors, const TextMap& metadata) {
+  const std::vector<Piece> pieces = ordered_pieces(tensors);
+  std::ofstream out(file, std::ios::binary | std::ios::trunc);
+  out << make_header(pieces, metadata);
+  for (const auto& [name, tensor] : pieces) {
+    const at::Tensor contiguous = tensor.detach().cpu().contiguous();
+    const std::string_view bytes = bytes_of(contiguous);
+    out.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  }
+  out.close();
+  if (!out) throw RunError(file.string() + ": cannot be written");
+}
+
+}  // namespace zerolock
