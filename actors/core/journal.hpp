@@ -1,0 +1,45 @@
+#pragma once
+/// What the coordinator must not forget: append-only records of what it has promised and learnt.
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tensors/base/indices.hpp"
+
+namespace zerolock {
+
+struct JournalRecord {
+  enum class Kind : std::uint8_t {
+    run_started,      // text: run id; window: the one before the first
+    windows_granted,  // up to window; written before the grant is announced
+    stage_durable,    // stage, window
+    stage_restarted,  // stage, incarnation, window it went back to; text: cause
+    run_ends_at,      // window; an orderly stop
+    run_finished,     // window
+    run_failed,       // text: the chain of causes
+  } kind = Kind::run_started;
+  StageIndex stage;
+  Incarnation incarnation;
+  WindowIndex window;
+  std::string text;
+
+  bool operator==(const JournalRecord&) const = default;
+};
+
+/// Where records go. Used by one actor. An append that returns has been kept, to the degree the medium
+/// allows.
+class Journal {
+ public:
+  virtual ~Journal() = default;
+  /// Throws RunError, naming the medium, if the record cannot be kept.
+  virtual void append(const JournalRecord& record) = 0;
+  /// All records so far, oldest first.
+  [[nodiscard]] virtual std::vector<JournalRecord> records() const = 0;
+};
+
+/// Records that last as long as the process.
+std::unique_ptr<Journal> make_memory_journal();
+
+}  // namespace zerolock

@@ -1,0 +1,79 @@
+#include "actors/core/scheduler_core.hpp"
+
+#include <algorithm>
+
+#include "tensors/base/error.hpp"
+
+namespace zerolock {
+
+SchedulerCore::SchedulerCore(const SchedulerSetup& setup)
+    : lead_windows_(setup.lead_windows),
+      before_first_{setup.first_window.value - 1},
+      last_(std::max(setup.last_window, before_first_)),
+      granted_(before_first_),
+      line_(before_first_) {
+  ZEROLOCK_INVARIANT(setup.stages > 0, "a run has a stage");
+  ZEROLOCK_INVARIANT(setup.first_window.value > 0, "training windows count from 1");
+  ZEROLOCK_INVARIANT(setup.lead_windows > 0, "without a lead nothing could ever be granted");
+  stages_.resize(setup.stages, Stage{{}, before_first_, std::nullopt});
+}
+
+SchedulerOrders SchedulerCore::start() {
+  started_ = true;
+  return advance();
+}
+
+void SchedulerCore::committed(StageIndex stage, Incarnation incarnation, WindowIndex window) {
+  Stage& known = stages_.at(stage.value);
+  if (incarnation < known.incarnation) return;
+  ZEROLOCK_INVARIANT(window <= granted_, "a stage trains only what was granted");
+  known.incarnation = incarnation;
+  known.committed = window;
+}
+
+SchedulerOrders SchedulerCore::durable(StageIndex stage, WindowIndex window) {
+  Stage& known = stages_.at(stage.value);
+  ZEROLOCK_INVARIANT(window <= granted_, "a stage makes durable only what was granted");
+  if (known.durable && window <= *known.durable) return {};
+  known.durable = window;
+  return advance();
+}
+
+SchedulerOrders SchedulerCore::request_stop() {
+  if (stopping_) return {};
+  stopping_ = true;
+  SchedulerOrders orders;
+  if (granted_ < last_) {
+    last_ = granted_;
+    orders.end_at = last_;
+  }
+  const SchedulerOrders rest = advance();
+  orders.finished = rest.finished;
+  return orders;
+}
+
+SchedulerOrders SchedulerCore::advance() {
+  SchedulerOrders orders;
+  WindowIndex oldest = last_;
+  bool all_reported = true;
+  for (const Stage& stage : stages_) {
+    oldest = std::min(oldest, stage.durable.value_or(before_first_));
+    all_reported = all_reported && stage.durable.has_value();
+  }
+  if (oldest > line_) {
+    line_ = oldest;
+    orders.recovery_line = line_;
+  }
+  const WindowIndex limit = std::min(last_, WindowIndex{line_.value + lead_windows_});
+  if (started_ && !stopping_ && limit > granted_) {
+    granted_ = limit;
+    orders.grant = granted_;
+  }
+  if (!finished_ && all_reported && line_ == last_) {
+    finished_ = true;
+    orders.finished = true;
+  }
+  return orders;
+}
+
+}  // namespace zerolock

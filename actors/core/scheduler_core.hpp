@@ -1,0 +1,73 @@
+#pragma once
+/// Which windows may be trained, how far back a restart may reach, and when the run is over.
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "tensors/base/indices.hpp"
+
+namespace zerolock {
+
+struct SchedulerSetup {
+  std::uint64_t stages = 1;
+  WindowIndex first_window{1};
+  WindowIndex last_window{1};  // before first_window: nothing is left to train
+  std::uint64_t lead_windows =
+      1;  // granted beyond the recovery line at most; at least the checkpoint interval
+};
+
+/// What is to be announced after an event. Empty: nothing.
+struct SchedulerOrders {
+  std::optional<WindowIndex> grant;          // all windows up to this one may be trained
+  std::optional<WindowIndex> recovery_line;  // everything up to this window may be released
+  std::optional<WindowIndex> end_at;         // the run ends with this window, earlier than planned
+  bool finished = false;                     // every stage has made the last window durable; said once
+
+  bool operator==(const SchedulerOrders&) const = default;
+};
+
+/// Plain state, no clock. Throws std::logic_error on reports that cannot be true.
+class SchedulerCore {
+ public:
+  explicit SchedulerCore(const SchedulerSetup& setup);
+
+  /// The first grants.
+  SchedulerOrders start();
+  /// Stage's optimizer step of `window` is applied. A new incarnation may report a window again; an old one
+  /// is ignored.
+  void committed(StageIndex stage, Incarnation incarnation, WindowIndex window);
+  /// A checkpoint of `window` is on disk. Repeated and older reports change nothing.
+  SchedulerOrders durable(StageIndex stage, WindowIndex window);
+  /// No more grants: every stage ends with the last window granted. Asking again changes nothing.
+  SchedulerOrders request_stop();
+
+  [[nodiscard]] WindowIndex granted() const { return granted_; }
+  [[nodiscard]] WindowIndex recovery_line() const { return line_; }
+  [[nodiscard]] WindowIndex last_window() const { return last_; }
+  [[nodiscard]] WindowIndex committed(StageIndex stage) const { return stages_.at(stage.value).committed; }
+  [[nodiscard]] bool stopping() const { return stopping_; }
+  /// More could be granted as soon as the recovery line moves, or at once.
+  [[nodiscard]] bool grants_left() const { return !stopping_ && granted_ < last_; }
+
+ private:
+  struct Stage {
+    Incarnation incarnation;
+    WindowIndex committed;
+    std::optional<WindowIndex> durable;  // as reported; the window before the first is assumed until then
+  };
+  /// Moves line and grants as far as they go.
+  SchedulerOrders advance();
+
+  std::uint64_t lead_windows_;
+  WindowIndex before_first_;
+  WindowIndex last_;
+  WindowIndex granted_;
+  WindowIndex line_;
+  bool started_ = false;
+  bool stopping_ = false;
+  bool finished_ = false;
+  std::vector<Stage> stages_;
+};
+
+}  // namespace zerolock

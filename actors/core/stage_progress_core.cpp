@@ -1,0 +1,141 @@
+#include "actors/core/stage_progress_core.hpp"
+
+#include <algorithm>
+
+#include "tensors/base/error.hpp"
+
+namespace zerolock {
+
+std::vector<ScheduledStep> chunk_local_schedule(std::uint64_t micro_batches) {
+  std::vector<ScheduledStep> steps;
+  steps.reserve(2 * micro_batches + 1);
+  for (std::uint64_t i = 0; i < micro_batches; ++i) {
+    steps.push_back({ScheduledStep::Kind::forward, i});
+    steps.push_back({ScheduledStep::Kind::backward, i});
+  }
+  steps.push_back({ScheduledStep::Kind::step, 0});
+  return steps;
+}
+
+StageProgressCore::StageProgressCore(StageProgressSetup setup)
+    : setup_(std::move(setup)), committed_(setup_.committed) {
+  ZEROLOCK_INVARIANT(committed_ <= setup_.checkpoints.last, "a worker starts within its run");
+  ZEROLOCK_INVARIANT(setup_.unsaved_max > 0, "a checkpoint must be able to be under way");
+  if (!setup_.save_first) saved_ = committed_;
+  open_window();
+}
+
+void StageProgressCore::open_window() {
+  done_steps_ = 0;
+  steps_.clear();
+  if (committed_ < setup_.checkpoints.last) steps_ = setup_.schedule(setup_.micro_batches(committed_.next()));
+}
+
+bool StageProgressCore::checkpoint_pending() const {
+  if (!saved_) return true;
+  return committed_ > *saved_ && setup_.checkpoints.due(committed_);
+}
+
+StageAction StageProgressCore::next() const {
+  using Kind = StageAction::Kind;
+  if (done_steps_ == 0 && checkpoint_pending()) {
+    const bool room = unsaved_.size() < setup_.unsaved_max;
+    return {room ? Kind::checkpoint : Kind::wait_checkpoint, {committed_, 0}, false};
+  }
+  if (steps_.empty()) return {Kind::finished, {committed_, 0}, false};
+  const BatchPosition position{committed_.next(), current().micro_batch};
+  switch (current().kind) {
+    case ScheduledStep::Kind::forward:
+      return next_forward(position);
+    case ScheduledStep::Kind::backward:
+      return {Kind::backward, position, false};
+    case ScheduledStep::Kind::step:
+      break;
+  }
+  return {Kind::step, {committed_.next(), setup_.micro_batches(committed_.next()) - 1}, false};
+}
+
+StageAction StageProgressCore::next_forward(const BatchPosition& position) const {
+  using Kind = StageAction::Kind;
+  if (!received_rows_) return {asked_ ? Kind::wait_input : Kind::take, position, false};
+  if (!setup_.has_downstream) return {Kind::forward, position, false};
+  if (!allowance_) return {Kind::wait_output, position, false};
+  // A replay makes outputs again that are held already: they take no room and are not sent.
+  if (position < allowance_->next) return {Kind::forward, position, false};
+  if (sent_entries_ >= allowance_->allowed_entries) return {Kind::wait_output, position, false};
+  const std::uint64_t bytes = bytes_per_row_ * static_cast<std::uint64_t>(*received_rows_);
+  if (sent_bytes_ + bytes <= allowance_->allowed_bytes) return {Kind::forward, position, true};
+  // Room comes back when the recovery line passes a window; it cannot pass one that this output is part of.
+  const bool hopeless = position.window <= setup_.checkpoints.next_after(allowance_->recovery_line);
+  return {hopeless ? Kind::blocked : Kind::wait_output, position, false};
+}
+
+void StageProgressCore::asked() {
+  ZEROLOCK_INVARIANT(next().kind == StageAction::Kind::take, "one entry is asked for at a time");
+  asked_ = true;
+}
+
+void StageProgressCore::received(const BatchPosition& position, std::int64_t rows) {
+  ZEROLOCK_INVARIANT(asked_ && !received_rows_, "entries come when asked for");
+  ZEROLOCK_INVARIANT(!steps_.empty() && current().kind == ScheduledStep::Kind::forward,
+                     "a forward waits for it");
+  ZEROLOCK_INVARIANT((position == BatchPosition{committed_.next(), current().micro_batch}),
+                     "entries come in order");
+  asked_ = false;
+  received_rows_ = rows;
+}
+
+void StageProgressCore::forwarded(std::uint64_t bytes) {
+  const StageAction action = next();
+  ZEROLOCK_INVARIANT(action.kind == StageAction::Kind::forward, "only a forward that was due is done");
+  if (action.emit) {
+    ++sent_entries_;
+    sent_bytes_ += bytes;
+  }
+  if (*received_rows_ > 0) bytes_per_row_ = bytes / static_cast<std::uint64_t>(*received_rows_);
+  received_rows_.reset();
+  ++done_steps_;
+}
+
+void StageProgressCore::trained() {
+  ZEROLOCK_INVARIANT(next().kind == StageAction::Kind::backward, "only a backward that was due is done");
+  ++done_steps_;
+}
+
+void StageProgressCore::stepped() {
+  ZEROLOCK_INVARIANT(next().kind == StageAction::Kind::step, "only a step that was due is done");
+  committed_ = committed_.next();
+  open_window();
+}
+
+void StageProgressCore::saved() {
+  ZEROLOCK_INVARIANT(next().kind == StageAction::Kind::checkpoint,
+                     "only a checkpoint that was due is handed over");
+  saved_ = committed_;
+  unsaved_.push_back(committed_);
+}
+
+void StageProgressCore::allowance(const OutputAllowance& allowance) {
+  if (!allowance_) {
+    sent_entries_ = allowance.accepted_entries;
+    sent_bytes_ = allowance.accepted_bytes;
+  }
+  // Outputs on their way to the buffer are not in its word yet; the own totals count them.
+  const BatchPosition next_output = allowance_ ? std::max(allowance_->next, allowance.next) : allowance.next;
+  allowance_ = allowance;
+  allowance_->next = next_output;
+}
+
+void StageProgressCore::made_durable(WindowIndex window) {
+  while (!unsaved_.empty() && unsaved_.front() <= window) unsaved_.pop_front();
+}
+
+void StageProgressCore::end_at(WindowIndex window) {
+  ZEROLOCK_INVARIANT(window >= committed_, "a run cannot end before what is committed");
+  ZEROLOCK_INVARIANT(window > committed_ || done_steps_ == 0,
+                     "a window that was not granted cannot have begun");
+  setup_.checkpoints.last = window;
+  if (window == committed_) open_window();
+}
+
+}  // namespace zerolock

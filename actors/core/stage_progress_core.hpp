@@ -1,0 +1,100 @@
+#pragma once
+/// What a stage worker does next: take, forward and send on, local training, step, checkpoint, or wait for
+/// what.
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "actors/core/flow_credit.hpp"
+#include "actors/core/window_order.hpp"
+
+namespace zerolock {
+
+/// One item of the list that a window is worked off by.
+struct ScheduledStep {
+  enum class Kind : std::uint8_t { forward, backward, step } kind = Kind::step;
+  std::uint64_t micro_batch = 0;  // forward and backward
+
+  constexpr bool operator==(const ScheduledStep&) const = default;
+};
+
+/// Makes the list of a window with the given number of micro-batches. Ends with its only step.
+using WindowSchedule = std::function<std::vector<ScheduledStep>(std::uint64_t micro_batches)>;
+
+/// Forward and backward of each micro-batch in turn: chunk-local training, where nothing comes back from
+/// later stages.
+std::vector<ScheduledStep> chunk_local_schedule(std::uint64_t micro_batches);
+
+struct StageProgressSetup {
+  WindowIndex committed;           // of the state the worker starts from
+  bool save_first = false;         // that state is not on disk yet
+  bool has_downstream = false;     // forwards are sent on, within an allowance
+  std::uint64_t unsaved_max = 2;   // checkpoints handed over and not yet durable, at most
+  CheckpointSchedule checkpoints;  // its last window is the last of the run
+  MicroBatchCount micro_batches;
+  WindowSchedule schedule = chunk_local_schedule;
+};
+
+struct StageAction {
+  enum class Kind : std::uint8_t {
+    take,             // ask the hidden-state buffer for `position`
+    forward,          // of `position`; send the result on if `emit`
+    backward,         // local loss and backward of `position`
+    step,             // optimizer step of position.window
+    checkpoint,       // hand a copy of the state, committed at position.window, to the keeper
+    wait_input,       // for the entry of `position`
+    wait_output,      // for room or credit before the forward of `position`
+    wait_checkpoint,  // for the disk: too many checkpoints are under way
+    blocked,          // no room for the output of `position`, and none can come
+    finished,         // the last window is committed and handed over
+  } kind = Kind::finished;
+  BatchPosition position;
+  bool emit = false;
+
+  constexpr bool operator==(const StageAction&) const = default;
+};
+
+/// Plain state of one life of a worker. The caller does what next() says and reports it back.
+class StageProgressCore {
+ public:
+  explicit StageProgressCore(StageProgressSetup setup);
+
+  [[nodiscard]] StageAction next() const;
+
+  void asked();                                                     // done: take
+  void received(const BatchPosition& position, std::int64_t rows);  // the entry came
+  void forwarded(std::uint64_t bytes);                              // done: forward; bytes of its result
+  void trained();                                                   // done: backward
+  void stepped();                                                   // done: step
+  void saved();                                                     // done: checkpoint handed over
+  void allowance(const OutputAllowance& allowance);                 // the outbound buffer's latest word
+  void made_durable(WindowIndex window);
+  /// The run ends with this window. Not before the committed one.
+  void end_at(WindowIndex window);
+
+  [[nodiscard]] WindowIndex committed() const { return committed_; }
+
+ private:
+  [[nodiscard]] StageAction next_forward(const BatchPosition& position) const;
+  [[nodiscard]] bool checkpoint_pending() const;
+  [[nodiscard]] const ScheduledStep& current() const { return steps_.at(done_steps_); }
+  void open_window();
+
+  StageProgressSetup setup_;
+  WindowIndex committed_;
+  std::optional<WindowIndex> saved_;  // the last state handed over, or known to be on disk
+  std::deque<WindowIndex> unsaved_;   // handed over, not durable
+  std::vector<ScheduledStep> steps_;  // of the window after committed_; empty after the last
+  std::size_t done_steps_ = 0;
+  bool asked_ = false;
+  std::optional<std::int64_t> received_rows_;  // of the entry that waits for its forward
+  std::optional<OutputAllowance> allowance_;
+  std::uint64_t sent_entries_ = 0;  // as OutputAllowance counts
+  std::uint64_t sent_bytes_ = 0;
+  std::uint64_t bytes_per_row_ = 0;  // of the last result; 0: not known yet
+};
+
+}  // namespace zerolock

@@ -1,0 +1,42 @@
+#pragma once
+/// The order in which micro-batches and checkpoints follow one another in a run.
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+
+#include "tensors/base/indices.hpp"
+
+namespace zerolock {
+
+/// How many micro-batches a window has; at least one. Pure: the same window gives the same number in every
+/// process.
+using MicroBatchCount = std::function<std::uint64_t(WindowIndex)>;
+
+/// The micro-batch that is trained after `position`.
+inline BatchPosition position_after(const BatchPosition& position, const MicroBatchCount& micro_batches) {
+  if (position.micro_batch + 1 < micro_batches(position.window)) {
+    return {position.window, position.micro_batch + 1};
+  }
+  return {position.window.next(), 0};
+}
+
+/// The first micro-batch that is trained once `window` is committed.
+inline BatchPosition first_position_after(WindowIndex window) {
+  return {window.next(), 0};
+}
+
+/// Which windows are made durable: every multiple of `every`, and the last one of the run.
+struct CheckpointSchedule {
+  std::uint64_t every = 1;
+  WindowIndex last;
+
+  [[nodiscard]] bool due(WindowIndex window) const { return window == last || window.value % every == 0; }
+  /// The first window after `durable` that will be made durable.
+  [[nodiscard]] WindowIndex next_after(WindowIndex durable) const {
+    const WindowIndex multiple{(durable.value / every + 1) * every};
+    return durable < last ? std::min(multiple, last) : multiple;
+  }
+};
+
+}  // namespace zerolock
