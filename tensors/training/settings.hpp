@@ -1,6 +1,8 @@
 #pragma once
 /// Everything that decides a stage's numbers. Parsed and validated once, then passed as const.
 
+#include <c10/core/ScalarType.h>
+
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -15,6 +17,7 @@ enum class HeadKind { fixed, restricted };  // "static" and "restricted" on the 
 enum class OptimizerKind { adamw, sgd };
 enum class ScheduleKind { constant, cosine, inverse_sqrt };
 enum class ComputeType { fp32, bf16, fp64 };
+c10::ScalarType scalar_type(ComputeType type);
 /// How frozen weights are held: as their file has them, or converted when the stage opens.
 enum class BaseFormat { keep, fp32, bf16, q8_0, q4_1 };
 
@@ -29,7 +32,8 @@ struct LoraSettings {
 };
 
 struct LossSettings {
-  double alpha = 1.0;  // weight of the task loss; 1 - alpha for the consistency term, which 1 leaves out
+  double alpha =
+      1.0;  // weight of the task loss; 1 - alpha for the consistency term, which is not computed at 1
   KlDirection direction = KlDirection::forward;
   /// The first chunk is trained on the task loss alone, weight 1, unless this is set: then its consistency
   /// term is taken against the readout of the embeddings, p_0.

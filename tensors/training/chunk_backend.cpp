@@ -1,0 +1,301 @@
+#include "tensors/training/chunk_backend.hpp"
+
+#include <c10/core/InferenceMode.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "tensors/base/error.hpp"
+#include "tensors/model/chunk.hpp"
+#include "tensors/training/learning_rate.hpp"
+#include "tensors/training/optimizer.hpp"
+#include "tensors/training/readout_head.hpp"
+#include "tensors/training/readout_loss.hpp"
+
+namespace zerolock {
+namespace {
+
+constexpr const char* lora_prefix = "lora.";
+
+/// Converts frozen weights to the format that the settings ask for.
+WeightTransform base_conversion(BaseFormat base) {
+  const auto to = [](StorageFormat format) {
+    return [format](const StoredTensor& weight) {
+      return weight.format() == format ? weight : weight.converted(format);
+    };
+  };
+  switch (base) {
+    case BaseFormat::keep:
+      break;
+    case BaseFormat::fp32:
+      return to(StorageFormat::f32);
+    case BaseFormat::bf16:
+      return to(StorageFormat::bf16);
+    case BaseFormat::q8_0:
+      return to(StorageFormat::q8_0);
+    case BaseFormat::q4_1:
+      return to(StorageFormat::q4_1);
+  }
+  return {};
+}
+
+LoraPlan lora_plan(const TrainingSettings& settings) {
+  if (settings.lora.rank < 1) throw InputError("LoRA rank", "must be at least 1");
+  return {settings.lora.rank, settings.lora.scale(), settings.lora.targets, settings.seed};
+}
+
+/// What begin leaves for finish.
+struct OpenMicroBatch {
+  std::shared_ptr<const MicroBatchLayout> layout;
+  ChunkTape tape;
+  at::Tensor hidden;    // the chunk's output at the supervised rows
+  at::Tensor received;  // its input at the supervised rows, if the loss looks at the previous readout
+};
+
+class ChunkBackend final : public StageBackend {
+ public:
+  ChunkBackend(std::shared_ptr<const ModelFiles> model, StageIndex stage, LayerRange range,
+               const TrainingSettings& settings, MemoryAccount& account)
+      : account_(account),
+        opening_(account, MemoryComponent::weights),
+        settings_(settings),
+        type_(scalar_type(settings.compute)),
+        first_(stage.value == 0),
+        chunk_(*model, range, type_, lora_plan(settings), base_conversion(settings.base)),
+        head_(make_readout_head(*model, settings.loss, type_, base_conversion(settings.base))),
+        optimizer_(settings.optimizer, trainable_tensors()) {
+    if (first_) embedding_ = model->tensor("model.embed_tokens.weight");
+    charge_stored_weights(*model);
+    opening_.end();
+  }
+
+  ~ChunkBackend() override { account_.add(MemoryComponent::weights, -charged_bytes_); }
+
+  at::Tensor begin(const Entry& entry) override;
+  LossReport finish(const BatchPosition& position) override;
+  StepReport step(WindowIndex window) override;
+  [[nodiscard]] StageState state() const override;
+  void restore(const StageState& state) override;
+
+ private:
+  /// Charges the construction of the members that follow it to the account.
+  class Opening {
+   public:
+    Opening(MemoryAccount& account, MemoryComponent component) : scope_(std::in_place, account, component) {}
+    void end() { scope_.reset(); }
+
+   private:
+    std::optional<MemoryScope> scope_;
+  };
+
+  std::vector<TrainableTensor> trainable_tensors();
+  void charge_stored_weights(const ModelFiles& model);
+  [[nodiscard]] bool compares_readouts() const {
+    return settings_.loss.alpha < 1 && (!first_ || settings_.loss.first_chunk_consistency);
+  }
+  [[nodiscard]] ReadoutLossOptions loss_options() const;
+  ReadoutLoss local_loss(const OpenMicroBatch& open);
+  void check_finite(const BatchPosition& position, double loss) const;
+  void clear_gradients();
+
+  MemoryAccount& account_;
+  Opening opening_;
+  TrainingSettings settings_;
+  at::ScalarType type_;
+  bool first_;
+  StoredTensor embedding_;  // of the first stage
+  Chunk chunk_;
+  std::unique_ptr<ReadoutHead> head_;
+  Optimizer optimizer_;
+  std::int64_t charged_bytes_ = 0;
+
+  std::map<BatchPosition, OpenMicroBatch> open_;
+  std::int64_t finished_ = 0;  // micro-batches in the gradient sums
+  WindowIndex committed_;
+};
+
+std::vector<TrainableTensor> ChunkBackend::trainable_tensors() {
+  std::vector<TrainableTensor> tensors;
+  for (LoraPair* pair : chunk_.lora_pairs()) {
+    tensors.push_back({pair->a_name(), pair->a, pair->a_gradient});
+    tensors.push_back({pair->b_name(), pair->b, pair->b_gradient});
+  }
+  for (TrainableTensor& tensor : head_->trainable()) tensors.push_back(std::move(tensor));
+  return tensors;
+}
+
+/// Mapped bytes do not come from LibTorch's allocator. A tied head and the embedding are the same bytes.
+void ChunkBackend::charge_stored_weights(const ModelFiles& model) {
+  charged_bytes_ = static_cast<std::int64_t>(chunk_.stored_bytes());
+  const OutputMatrix& readout = head_->outputs();
+  if (!readout.gathered()) charged_bytes_ += static_cast<std::int64_t>(readout.bytes());
+  const bool same =
+      !readout.gathered() && model.config().tied_embeddings && settings_.base == BaseFormat::keep;
+  if (first_ && !same) charged_bytes_ += static_cast<std::int64_t>(embedding_.stored_bytes());
+  account_.add(MemoryComponent::weights, charged_bytes_);
+}
+
+at::Tensor ChunkBackend::begin(const Entry& entry) {
+  const c10::InferenceMode guard;
+  const MemoryScope scope(account_, MemoryComponent::activations);
+  ZEROLOCK_INVARIANT(entry.layout != nullptr, to_string(entry.position));
+  ZEROLOCK_INVARIANT(entry.payload.size(0) == entry.layout->rows(), "the payload has the layout's rows");
+  ZEROLOCK_INVARIANT(!open_.contains(entry.position), "a micro-batch begins once");
+  const std::vector<std::int64_t>& offsets = entry.layout->sequence_offsets;
+  const bool supervised = !entry.layout->supervised_rows.empty();
+
+  OpenMicroBatch open;
+  open.layout = entry.layout;
+  const at::Tensor input = first_ ? embed(embedding_, entry.payload, type_) : entry.payload;
+  ZEROLOCK_INVARIANT(input.scalar_type() == type_, "hidden states come in the compute type");
+  // Nothing supervised, nothing to differentiate: such a micro-batch only passes through.
+  at::Tensor output = chunk_.forward(input, offsets, supervised ? &open.tape : nullptr, settings_.recompute);
+  if (supervised) {
+    const at::Tensor rows = at::tensor(entry.layout->supervised_rows, at::kLong);
+    open.hidden = output.index_select(0, rows);
+    if (compares_readouts()) open.received = input.index_select(0, rows);
+  }
+  open_.emplace(entry.position, std::move(open));
+  return output;
+}
+
+ReadoutLossOptions ChunkBackend::loss_options() const {
+  ReadoutLossOptions options;
+  options.direction = settings_.loss.direction;
+  const bool task_only = first_ && !settings_.loss.first_chunk_consistency;
+  options.task_weight = task_only ? 1.0 : settings_.loss.alpha;
+  options.consistency_weight = compares_readouts() ? 1.0 - settings_.loss.alpha : 0.0;
+  return options;
+}
+
+ReadoutLoss ChunkBackend::local_loss(const OpenMicroBatch& open) {
+  const MemoryScope scope(account_, MemoryComponent::loss);
+  const PreviousReadout previous{head_.get(), open.received};
+  return readout_loss(*head_, open.hidden, open.layout->targets, compares_readouts() ? &previous : nullptr,
+                      loss_options(), chunk_.scratch());
+}
+
+LossReport ChunkBackend::finish(const BatchPosition& position) {
+  const c10::InferenceMode guard;
+  const MemoryScope scope(account_, MemoryComponent::activations);
+  const auto found = open_.find(position);
+  ZEROLOCK_INVARIANT(found != open_.end(), "only what began can be finished: " + to_string(position));
+  OpenMicroBatch open = std::move(found->second);
+  open_.erase(found);
+
+  LossReport report;
+  report.supervised_rows = static_cast<std::int64_t>(open.layout->supervised_rows.size());
+  report.examples = open.layout->sequences();
+  ++finished_;
+  if (report.supervised_rows == 0) return report;
+
+  ReadoutLoss loss = local_loss(open);
+  report.task_loss = loss.task;
+  report.consistency_loss = loss.consistency;
+  report.loss = loss.loss;
+  at::Tensor gradient = at::zeros({open.layout->rows(), loss.dhidden.size(1)}, loss.dhidden.options());
+  gradient.index_copy_(0, at::tensor(open.layout->supervised_rows, at::kLong), loss.dhidden);
+  chunk_.backward(std::move(gradient), std::move(open.tape), open.layout->sequence_offsets, false);
+  check_finite(position, report.loss);
+  return report;
+}
+
+void ChunkBackend::check_finite(const BatchPosition& position, double loss) const {
+  if (!std::isfinite(loss)) throw RunError("the loss is not finite at " + to_string(position));
+  if (!std::isfinite(gradient_norm(optimizer_.tensors()))) {
+    throw RunError("the gradient is not finite at " + to_string(position));
+  }
+}
+
+StepReport ChunkBackend::step(WindowIndex window) {
+  const c10::InferenceMode guard;
+  const MemoryScope scope(account_, MemoryComponent::optimizer);
+  ZEROLOCK_INVARIANT(finished_ > 0, "a window has at least one micro-batch");
+  // Weights must not change between a micro-batch's forward and its backward.
+  ZEROLOCK_INVARIANT(open_.empty(), "all micro-batches of the window are finished");
+  StepReport report;
+  report.micro_batches = finished_;
+  for (TrainableTensor tensor : optimizer_.tensors()) tensor.gradient.div_(static_cast<double>(finished_));
+  report.gradient_norm = gradient_norm(optimizer_.tensors());
+  if (settings_.optimizer.clip_norm) {
+    clip_gradients(optimizer_.tensors(), report.gradient_norm, *settings_.optimizer.clip_norm);
+  }
+  report.learning_rate = learning_rate_at(settings_.optimizer, window);
+  optimizer_.step(report.learning_rate);
+  clear_gradients();
+  committed_ = window;
+  return report;
+}
+
+void ChunkBackend::clear_gradients() {
+  for (TrainableTensor tensor : optimizer_.tensors()) tensor.gradient.zero_();
+  finished_ = 0;
+}
+
+StageState ChunkBackend::state() const {
+  const c10::InferenceMode guard;
+  const MemoryScope scope(account_, MemoryComponent::optimizer);
+  StageState state;
+  state.window = committed_;
+  for (const TrainableTensor& tensor : optimizer_.tensors()) {
+    const bool own_name = tensor.name.starts_with("head.");
+    state.tensors[own_name ? tensor.name : lora_prefix + tensor.name] = tensor.value.clone();
+  }
+  optimizer_.export_to(state);
+  return state;
+}
+
+void ChunkBackend::restore(const StageState& state) {
+  const c10::InferenceMode guard;
+  const MemoryScope scope(account_, MemoryComponent::optimizer);
+  open_.clear();
+  for (TrainableTensor tensor : optimizer_.tensors()) {
+    const bool own_name = tensor.name.starts_with("head.");
+    copy_from_state(state, own_name ? tensor.name : lora_prefix + tensor.name, tensor.value);
+  }
+  optimizer_.import_from(state);
+  clear_gradients();
+  committed_ = state.window;
+}
+
+}  // namespace
+
+std::unique_ptr<StageBackend> make_chunk_backend(std::shared_ptr<const ModelFiles> model, StageIndex stage,
+                                                 const std::vector<LayerRange>& partition,
+                                                 const TrainingSettings& settings, MemoryAccount& account) {
+  std::int64_t next = 0;
+  for (const LayerRange& range : partition) {
+    if (range.first != next || range.last <= range.first) {
+      throw InputError("partition", "stages must take consecutive layers, at least one each");
+    }
+    next = range.last;
+  }
+  if (next != model->config().layers) {
+    throw InputError("partition", "covers " + std::to_string(next) + " layers, but the model has " +
+                                      std::to_string(model->config().layers));
+  }
+  ZEROLOCK_INVARIANT(stage.value < partition.size(), "the stage is one of the partition's");
+  if (!(settings.loss.alpha > 0) || settings.loss.alpha > 1) {
+    throw InputError("alpha", "must be greater than 0 and at most 1");
+  }
+  return std::make_unique<ChunkBackend>(std::move(model), stage, partition[stage.value], settings, account);
+}
+
+std::vector<LayerRange> equal_partition(std::int64_t layers, std::int64_t stages) {
+  if (stages < 1 || stages > layers) {
+    throw InputError("stages", std::to_string(stages) + " asked for; the model's " + std::to_string(layers) +
+                                   " layers allow 1 to " + std::to_string(layers));
+  }
+  std::vector<LayerRange> partition;
+  const std::int64_t rest = layers % stages;
+  std::int64_t first = 0;
+  for (std::int64_t stage = 0; stage < stages; ++stage) {
+    const std::int64_t count = layers / stages + (stage >= stages - rest ? 1 : 0);
+    partition.push_back({first, first + count});
+    first += count;
+  }
+  return partition;
+}
+
+}  // namespace zerolock

@@ -1,0 +1,116 @@
+#include "tensors/training/simulated_backend.hpp"
+
+#include <map>
+#include <utility>
+
+#include "tensors/base/error.hpp"
+
+namespace zerolock {
+namespace {
+
+/// Computes nothing for the given time, but keeps the core as busy as a real stage would.
+void stay_busy(std::chrono::nanoseconds duration) {
+  const auto end = std::chrono::steady_clock::now() + duration;
+  while (std::chrono::steady_clock::now() < end) {
+  }
+}
+
+/// Its one number is a running checksum in the order of training: x -> x * a + b modulo 2^52, so that it is
+/// exact in fp64 and every input, and every change of order, changes it.
+class SimulatedBackend final : public StageBackend {
+ public:
+  SimulatedBackend(StageIndex stage, std::int64_t width, SimulatedDurations durations)
+      : stage_(stage), width_(width), durations_(durations) {}
+
+  at::Tensor begin(const Entry& entry) override {
+    ZEROLOCK_INVARIANT(entry.layout != nullptr && entry.payload.size(0) == entry.layout->rows(),
+                       to_string(entry.position));
+    ZEROLOCK_INVARIANT(!open_.contains(entry.position), "a micro-batch begins once");
+    stay_busy(durations_.forward);
+    const at::Tensor received = entry.payload.to(at::kDouble).reshape({entry.payload.size(0), -1});
+    const double content = received.sum().item<double>();
+    open_.emplace(entry.position, Open{entry.layout, content});
+    // Depends on the weights of this window and on the row's input, and stays small.
+    const double weight = static_cast<double>(committed_checksum_ % 1000) / 1000.0;
+    const at::Tensor row = received.mean(1, true).mul(0.5).add_(weight + static_cast<double>(stage_.value));
+    return row.expand({row.size(0), width_}).to(at::kFloat).contiguous();
+  }
+
+  LossReport finish(const BatchPosition& position) override {
+    const auto found = open_.find(position);
+    ZEROLOCK_INVARIANT(found != open_.end(), "only what began can be finished: " + to_string(position));
+    const Open open = found->second;
+    open_.erase(found);
+    stay_busy(durations_.backward);
+    mix(position.window.value);
+    mix(position.micro_batch);
+    mix(static_cast<std::uint64_t>(static_cast<std::int64_t>(open.content * 4096.0)));
+    ++finished_;
+    LossReport report;
+    report.supervised_rows = static_cast<std::int64_t>(open.layout->supervised_rows.size());
+    report.examples = open.layout->sequences();
+    if (report.supervised_rows == 0) return report;
+    report.task_loss = 1.0 / (1.0 + static_cast<double>(position.window.value));
+    report.loss = report.task_loss;
+    return report;
+  }
+
+  StepReport step(WindowIndex window) override {
+    ZEROLOCK_INVARIANT(finished_ > 0 && open_.empty(), "all micro-batches of the window are finished");
+    stay_busy(durations_.step);
+    mix(window.value);
+    committed_checksum_ = checksum_;
+    committed_ = window;
+    StepReport report;
+    report.learning_rate = 1.0;
+    report.micro_batches = std::exchange(finished_, 0);
+    return report;
+  }
+
+  [[nodiscard]] StageState state() const override {
+    StageState state;
+    state.window = committed_;
+    state.tensors["lora.simulated"] =
+        at::full({1}, static_cast<double>(committed_checksum_), at::TensorOptions().dtype(at::kDouble));
+    return state;
+  }
+
+  void restore(const StageState& state) override {
+    const auto found = state.tensors.find("lora.simulated");
+    if (found == state.tensors.end()) throw InputError("stage state", "lacks the tensor lora.simulated");
+    committed_checksum_ = static_cast<std::uint64_t>(found->second.item<double>());
+    checksum_ = committed_checksum_;
+    committed_ = state.window;
+    finished_ = 0;
+    open_.clear();
+  }
+
+ private:
+  struct Open {
+    std::shared_ptr<const MicroBatchLayout> layout;
+    double content;  // sum of the payload
+  };
+
+  void mix(std::uint64_t value) {
+    constexpr std::uint64_t mask = (1ULL << 52U) - 1;
+    checksum_ = (checksum_ * 6364136223846793005ULL + value + 1442695040888963407ULL) & mask;
+  }
+
+  StageIndex stage_;
+  std::int64_t width_;
+  SimulatedDurations durations_;
+  std::map<BatchPosition, Open> open_;
+  std::uint64_t checksum_ = 0;
+  std::uint64_t committed_checksum_ = 0;
+  std::int64_t finished_ = 0;
+  WindowIndex committed_;
+};
+
+}  // namespace
+
+std::unique_ptr<StageBackend> make_simulated_backend(StageIndex stage, std::int64_t width,
+                                                     SimulatedDurations durations) {
+  return std::make_unique<SimulatedBackend>(stage, width, durations);
+}
+
+}  // namespace zerolock
