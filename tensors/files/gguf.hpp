@@ -12,7 +12,6 @@
 #include <variant>
 #include <vector>
 
-#include "tensors/files/model_config.hpp"
 #include "tensors/files/stored_tensor.hpp"
 
 namespace zerolock {
@@ -65,17 +64,5 @@ class GgufFile {
   std::span<const std::byte> bytes_;
   std::shared_ptr<const void> mapping_;
 };
-
-/// The shape of the decoder in a GGUF file. Throws InputError for architectures other than llama and qwen2
-/// and for missing or unusable keys.
-ModelConfig read_model_config(const GgufFile& file);
-
-/// Hugging Face's name of a llama or qwen2 tensor ("model.layers.0.self_attn.q_proj.weight" for
-/// "blk.0.attn_q.weight"); nothing for tensors that have no counterpart, such as rope_freqs.weight.
-std::optional<std::string> hugging_face_name(const std::string& gguf_name);
-
-/// Row i of Hugging Face's q or k projection is row order[i] of GGUF's, where llama's rotary pairs lie
-/// interleaved: in each head of h rows, order[j * h/2 + i] = 2 * i + j for j in 0..1, i in 0..h/2-1.
-std::vector<std::int64_t> interleaved_rotary_row_order(std::int64_t heads, std::int64_t head_dimension);
 
 }  // namespace zerolock

@@ -6,10 +6,10 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <set>
 #include <utility>
 
 #include "tensors/base/error.hpp"
+#include "tensors/files/json_object.hpp"
 #include "tensors/files/mapped_file.hpp"
 
 namespace zerolock {
@@ -60,40 +60,10 @@ struct Place {
   std::uint64_t end = 0;
 };
 
-/// JSON text to a value; a key that stands twice in one object is refused, because readers would disagree
-/// about it.
-json parse_header(const std::string& where, const char* first, std::size_t size) {
-  std::vector<std::set<std::string>> open_objects;
-  const auto watch = [&](int, json::parse_event_t event, json& value) {
-    if (event == json::parse_event_t::object_start) {
-      open_objects.emplace_back();
-    } else if (event == json::parse_event_t::object_end) {
-      open_objects.pop_back();
-    } else if (event == json::parse_event_t::key &&
-               !open_objects.back().insert(value.get<std::string>()).second) {
-      throw InputError(where, "the header names \"" + value.get<std::string>() + "\" twice");
-    }
-    return true;
-  };
-  try {
-    json header = json::parse(first, first + size, watch);
-    if (!header.is_object()) throw InputError(where, "the header is not a JSON object");
-    return header;
-  } catch (const json::exception& error) {
-    throw InputError(where, "the header is not valid JSON: " + std::string(error.what()));
-  }
-}
-
 std::uint64_t read_unsigned(const std::string& where, const json& value, const char* what) {
   if (!value.is_number_unsigned())
     throw InputError(where, std::string(what) + " must be a non-negative integer");
   return value.get<std::uint64_t>();
-}
-
-const json& member(const std::string& where, const json& object, const char* key) {
-  const auto found = object.find(key);
-  if (found == object.end()) throw InputError(where, std::string("\"") + key + "\" is missing");
-  return *found;
 }
 
 /// The bytes that a shape asks for; refuses products that do not fit 63 bits.
@@ -109,29 +79,27 @@ std::uint64_t bytes_of_shape(const std::string& where, const std::vector<std::in
   return bytes;
 }
 
-Place read_place(const std::string& where, const json& entry, std::uint64_t data_bytes) {
-  if (!entry.is_object()) throw InputError(where, "the entry is not a JSON object");
+Place read_place(const std::string& where, const json& value, std::uint64_t data_bytes) {
+  const JsonObject entry(where, value);
   Place place;
-  const json& type = member(where, entry, "dtype");
-  const std::string type_name = type.is_string() ? type.get<std::string>() : type.dump();
+  const std::string type_name = entry.text("dtype");
   const std::optional<StorageFormat> format = format_of(type_name);
-  if (!format)
-    throw InputError(where, "unknown dtype \"" + type_name + "\" (supported: " + known_types() + ")");
+  if (!format) entry.refuse("dtype", "\"" + type_name + "\" is unknown (supported: " + known_types() + ")");
   place.format = *format;
 
-  const json& shape = member(where, entry, "shape");
-  if (!shape.is_array()) throw InputError(where, "\"shape\" is not a list");
+  const json& shape = entry.value("shape");
+  if (!shape.is_array()) entry.refuse("shape", "must be a list, is " + describe(shape));
   for (const json& size : shape) {
-    const std::uint64_t value = read_unsigned(where, size, "every size of \"shape\"");
-    if (value > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())) {
+    const std::uint64_t elements = read_unsigned(where, size, "every size of the shape");
+    if (elements > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())) {
       throw InputError(where, "the shape is too large for any memory");
     }
-    place.shape.push_back(static_cast<std::int64_t>(value));
+    place.shape.push_back(static_cast<std::int64_t>(elements));
   }
 
-  const json& offsets = member(where, entry, "data_offsets");
+  const json& offsets = entry.value("data_offsets");
   if (!offsets.is_array() || offsets.size() != 2)
-    throw InputError(where, "\"data_offsets\" is not a list of two");
+    entry.refuse("data_offsets", "must be a list of two integers");
   place.begin = read_unsigned(where, offsets[0], "every offset");
   place.end = read_unsigned(where, offsets[1], "every offset");
   if (place.begin > place.end || place.end > data_bytes) {
@@ -148,10 +116,10 @@ Place read_place(const std::string& where, const json& entry, std::uint64_t data
 }
 
 TextMap read_metadata(const std::string& where, const json& entry) {
-  if (!entry.is_object()) throw InputError(where, "\"__metadata__\" is not a JSON object");
+  if (!entry.is_object()) throw InputError(where, "__metadata__ must be an object, is " + describe(entry));
   TextMap metadata;
   for (const auto& [key, value] : entry.items()) {
-    if (!value.is_string()) throw InputError(where, "the metadata \"" + key + "\" is not a text");
+    if (!value.is_string()) throw InputError(where, "the metadata \"" + key + "\" must be a text");
     metadata.emplace(key, value.get<std::string>());
   }
   return metadata;
@@ -251,8 +219,9 @@ std::shared_ptr<const SafetensorsFile> SafetensorsFile::open(const std::filesyst
   const std::byte* const data = bytes.data() + sizeof header_bytes + header_bytes;
   const std::uint64_t data_bytes = bytes.size() - sizeof header_bytes - header_bytes;
 
-  const json header = parse_header(where, reinterpret_cast<const char*>(bytes.data() + sizeof header_bytes),
-                                   static_cast<std::size_t>(header_bytes));
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data() + sizeof header_bytes),
+                              header_bytes);
+  const json header = parse_json_object(where + ", header", text);
   std::shared_ptr<SafetensorsFile> opened(new SafetensorsFile);
   opened->path_ = file;
   std::map<std::string, Place> places;
