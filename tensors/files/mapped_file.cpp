@@ -1,9 +1,7 @@
 #include "tensors/files/mapped_file.hpp"
 
-#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <string>
@@ -11,6 +9,7 @@
 #include <utility>
 
 #include "tensors/base/error.hpp"
+#include "tensors/files/descriptor.hpp"
 
 namespace zerolock {
 namespace {
@@ -19,25 +18,10 @@ std::string reason(const char* what) {
   return std::string(what) + ": " + std::error_code(errno, std::generic_category()).message();
 }
 
-/// Closes the descriptor when the scope ends; a mapping outlives the descriptor it was made from.
-class Descriptor {
- public:
-  explicit Descriptor(int number) : number_(number) {}
-  ~Descriptor() {
-    if (number_ >= 0) ::close(number_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  [[nodiscard]] int number() const { return number_; }
-
- private:
-  int number_;
-};
-
 }  // namespace
 
 std::shared_ptr<const MappedFile> MappedFile::open(const std::filesystem::path& file) {
-  const Descriptor descriptor(::open(file.c_str(), O_RDONLY | O_CLOEXEC));
+  const Descriptor descriptor(file, O_RDONLY);  // the mapping outlives it
   if (descriptor.number() < 0) throw InputError(file.string(), reason("cannot be opened"));
   struct stat status {};
   if (::fstat(descriptor.number(), &status) != 0)
