@@ -20,7 +20,7 @@ bool can_quantise_to(StorageFormat format);
 
 /// Writes `elements` values, a whole number of blocks, in the given format, rounding to the nearest
 /// representable value: the error is at most half a step, which is (largest magnitude) / 127 for q8_0 and
-/// (max - min) / 15 for q4_1 (plus the rounding of the scales to half precision), and 2^-9 relative for bf16.
+/// (max - min) / 15 for q4_1 (plus the rounding of the scales to half precision), and 2^-8 relative for bf16.
 /// Throws std::logic_error for other formats. Values whose scale exceeds half precision's 65504 become
 /// infinite.
 void quantise_blocks(StorageFormat format, const float* source, std::int64_t elements,

@@ -3,7 +3,7 @@
 #include "tensors/base/error.hpp"
 #include "tensors/files/safetensors.hpp"
 #include "tests/tensors/files_support.hpp"
-//
+// Catch2 comes last: LibTorch's CHECK would replace its own.
 #include <catch2/catch.hpp>
 
 namespace zerolock {
@@ -114,12 +114,13 @@ TEST_CASE("tensors that a header must not claim are refused by name", "[safetens
   const auto refused = [&](const std::string& entries, const std::string& reason) {
     require_refused("{" + entries + "}", data, reason);
   };
-  refused(entry("t", R"("dtype":"F31","shape":[2],"data_offsets":[0,8])"), "tensor t: unknown dtype \"F31\"");
-  refused(entry("t", R"("dtype":7,"shape":[2],"data_offsets":[0,8])"), "unknown dtype");
-  refused(entry("t", R"("shape":[2],"data_offsets":[0,8])"), "\"dtype\" is missing");
-  refused(entry("t", R"("dtype":"F32","data_offsets":[0,8])"), "\"shape\" is missing");
-  refused(entry("t", R"("dtype":"F32","shape":[2])"), "\"data_offsets\" is missing");
-  refused(R"("t":5)", "not a JSON object");
+  refused(entry("t", R"("dtype":"F31","shape":[2],"data_offsets":[0,8])"),
+          "tensor t: dtype \"F31\" is unknown");
+  refused(entry("t", R"("dtype":7,"shape":[2],"data_offsets":[0,8])"), "dtype must be a text, is 7");
+  refused(entry("t", R"("shape":[2],"data_offsets":[0,8])"), "dtype is missing");
+  refused(entry("t", R"("dtype":"F32","data_offsets":[0,8])"), "shape is missing");
+  refused(entry("t", R"("dtype":"F32","shape":[2])"), "data_offsets is missing");
+  refused(R"("t":5)", "tensor t: must be an object, is 5");
   refused(entry("t", R"("dtype":"F32","shape":[-2],"data_offsets":[0,8])"), "non-negative integer");
   refused(entry("t", R"("dtype":"F32","shape":[2.0],"data_offsets":[0,8])"), "non-negative integer");
   refused(entry("t", R"("dtype":"F32","shape":[1152921504606846976],"data_offsets":[0,8])"),
@@ -129,7 +130,7 @@ TEST_CASE("tensors that a header must not claim are refused by name", "[safetens
   refused(entry("t", R"("dtype":"F32","shape":[18446744073709551615],"data_offsets":[0,8])"), "too large");
   refused(entry("t", R"("dtype":"F32","shape":[2],"data_offsets":[0,1152921504606846976])"), "do not lie in");
   refused(entry("t", R"("dtype":"F32","shape":[2],"data_offsets":[8,0])"), "do not lie in");
-  refused(entry("t", R"("dtype":"F32","shape":[2],"data_offsets":[0,8,9])"), "not a list of two");
+  refused(entry("t", R"("dtype":"F32","shape":[2],"data_offsets":[0,8,9])"), "must be a list of two");
   refused(entry("t", R"("dtype":"F32","shape":[3],"data_offsets":[0,8])"),
           "needs 12 bytes, the offsets hold 8");
   refused(entry("t", good) + "," + entry("u", good), "overlaps");
@@ -137,8 +138,8 @@ TEST_CASE("tensors that a header must not claim are refused by name", "[safetens
   refused(entry("t", R"("dtype":"F32","shape":[1],"data_offsets":[0,4])"), "4 bytes at the end");
   refused(entry("t", good) + "," + entry("t", good), "names \"t\" twice");
   refused(entry("t", good + R"(,"dtype":"F32")"), "names \"dtype\" twice");
-  refused(R"("__metadata__":{"a":1},)" + entry("t", good), "metadata \"a\" is not a text");
-  refused(R"("__metadata__":[],)" + entry("t", good), "\"__metadata__\" is not a JSON object");
+  refused(R"("__metadata__":{"a":1},)" + entry("t", good), "metadata \"a\" must be a text");
+  refused(R"("__metadata__":[],)" + entry("t", good), "__metadata__ must be an object, is a list");
 }
 
 TEST_CASE("a truncated safetensors file is refused", "[safetensors][bad-input]") {
