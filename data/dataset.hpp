@@ -40,14 +40,20 @@
 namespace zerolock {
 
 struct DatasetOptions {
-  std::size_t sequence_length =
-      128;  // tokens of a row at most; longer prompts are cut, longer answers left out
-  std::optional<PromptTemplate> prompt;  // default: see above
-  std::vector<std::string> columns;  // names of a CSV's columns; default: header, or class,title,description
-  std::vector<std::string> labels;   // names of the classes, in order; default: see above
-  std::uint64_t limit = 0;           // examples at most; 0 for all
-  bool skip_bad_rows = false;        // count broken rows instead of refusing the file
-  std::optional<bool> append_eos;    // end answers with the end-of-text token; default: texts and completions
+  /// Tokens of a row at most; longer prompts are cut, rows with a longer answer left out.
+  std::size_t sequence_length = 128;
+  /// Default: what the rows suggest, see above.
+  std::optional<PromptTemplate> prompt = {};
+  /// Names of a CSV's columns. Default: the header, or class,title,description.
+  std::vector<std::string> columns = {};
+  /// Names of the classes, in order. Default: see above.
+  std::vector<std::string> labels = {};
+  /// Examples at most; 0 for all.
+  std::uint64_t limit = 0;
+  /// Count broken rows instead of refusing the file.
+  bool skip_bad_rows = false;
+  /// End answers with the end-of-text token. Default: texts and completions do, classes do not.
+  std::optional<bool> append_eos = {};
 };
 
 /// What happened to the rows that were not taken as they stood. Lines are 1-based.
@@ -55,9 +61,9 @@ struct DatasetReport {
   std::uint64_t rows = 0;              // examples kept
   std::uint64_t prompts_cut = 0;       // kept, with a shortened prompt
   std::uint64_t texts_split = 0;       // kept, as several examples
-  std::uint64_t empty_answers = 0;     // kept out: nothing to learn from
-  std::uint64_t answers_too_long = 0;  // kept out
-  std::uint64_t bad_rows = 0;          // kept out (skip_bad_rows)
+  std::uint64_t empty_answers = 0;     // left out: nothing to learn from
+  std::uint64_t answers_too_long = 0;  // left out
+  std::uint64_t bad_rows = 0;          // left out (skip_bad_rows)
   std::vector<std::string> notes;      // one line each, the first few of each kind: "train.csv line 17: ..."
 };
 
@@ -65,8 +71,8 @@ struct Dataset {
   std::vector<Example> examples;
   std::vector<std::string> labels;  // class names; empty for free text
   DatasetReport report;
-  std::string content_hash;  // SHA-256 of the file, of all tokens and of what is supervised: names the
-                             // data in a run
+  /// SHA-256 of the file, of all tokens and of what is supervised: names the data in a run.
+  std::string content_hash;
 };
 
 /// Reads a file as described above. Throws InputError with file and line for anything broken, for a file
