@@ -41,7 +41,8 @@ std::map<std::string, StoredTensor> read_shards(const std::filesystem::path& fol
     if (!std::filesystem::exists(file)) {
       throw InputError(file.string(), std::string("is missing, but ") + index_name + " lists it");
     }
-    for (const auto& [name, tensor] : SafetensorsFile::open(file)->tensors()) {
+    const auto opened = SafetensorsFile::open(file);
+    for (const auto& [name, tensor] : opened->tensors()) {
       const auto listed = shard_of.find(name);
       if (listed == shard_of.end()) {
         throw InputError(file.string(), "holds tensor " + name + ", which " + index_name + " does not list");
