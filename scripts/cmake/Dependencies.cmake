@@ -10,7 +10,6 @@ find_package(tomlplusplus REQUIRED)
 find_package(nlohmann_json REQUIRED)
 find_package(cereal REQUIRED)
 find_package(PkgConfig REQUIRED)
-pkg_check_modules(sentencepiece REQUIRED IMPORTED_TARGET sentencepiece)
 pkg_check_modules(utf8proc REQUIRED IMPORTED_TARGET libutf8proc)
 
 find_program(CCACHE_PROGRAM ccache)
