@@ -234,7 +234,7 @@ void ChunkBackend::clear_gradients() {
 }
 
 StageState ChunkBackend::state() const {
-  const c10::InferenceMode guard;
+  // Not in inference mode: its tensors could not be changed by those who hold the state.
   const MemoryScope scope(account_, MemoryComponent::optimizer);
   StageState state;
   state.window = committed_;
