@@ -6,13 +6,20 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "data/batch_plan.hpp"
+#include "data/csv.hpp"
 #include "data/dataset.hpp"
 #include "data/label_answers.hpp"
 #include "tensors/files/safetensors.hpp"
+#include "tests/data/word_tokenizer.hpp"
 
 namespace zerolock {
 namespace {
@@ -28,6 +35,13 @@ std::vector<std::int64_t> integers(const SafetensorsFile& file, const std::strin
                          : reinterpret_cast<const std::int64_t*>(tensor.data())[i]);
   }
   return values;
+}
+
+std::vector<std::int64_t> listed_rows(const fs::path& file) {
+  std::ifstream stream(file);
+  return nlohmann::json::parse(stream)
+      .at("agnews_all_rows_where_transformers_gguf_loader_differs")
+      .get<std::vector<std::int64_t>>();
 }
 
 const fs::path kShared = ZEROLOCK_SHARED;
@@ -47,9 +61,9 @@ TEST_CASE("AG News prompts have the reference's ids, cut where the reference cut
   REQUIRE(data.examples.size() == 7600);
   REQUIRE(data.report.prompts_cut > 0);
 
-  std::vector<std::int64_t> rows = integers(*file, "train.csv_row");
-  std::vector<std::int64_t>
-      other_digits;  // rows in which the reference does not split digits, and so differs
+  const std::vector<std::int64_t> train_rows = integers(*file, "train.csv_row");
+  std::vector<std::int64_t> rows = train_rows;
+  std::vector<std::int64_t> differing;
   std::size_t cut = 0;
   for (const std::string part : {"train.", "eval."}) {
     const auto ids = integers(*file, part + "ids");
@@ -65,17 +79,23 @@ TEST_CASE("AG News prompts have the reference's ids, cut where the reference cut
       std::vector<TokenId> expected(ids.begin() + offsets[i], ids.begin() + offsets[i + 1]);
       cut += expected.size() == 127 ? 1 : 0;
       expected.push_back(labels[i]);
-      if (example.tokens != expected) other_digits.push_back(rows[i]);
+      if (example.tokens != expected) differing.push_back(rows[i]);
       REQUIRE(example.tokens.size() <= 128);
       REQUIRE(example.tokens.back() == labels[i]);
       REQUIRE(example.supervised.size() == 1);
       REQUIRE(example.answer_begin() == example.tokens.size() - 1);
     }
   }
-  CHECK(cut > 20);
-  // The reference ids come from a loader that leaves out the digit split (fixtures, section F); of the 400
-  // evaluation rows it names row 51, and of all 7600 rows 22.
-  CHECK(other_digits == std::vector<std::int64_t>{51});
+  CHECK(cut == 17);
+  // The reference ids come from a loader that leaves out the digit split; the fixtures list the rows where
+  // that matters.
+  std::vector<std::int64_t> expected_rows;
+  for (const std::int64_t row : listed_rows(kShared / "fixtures/smollm2/tokenizer_ids.json")) {
+    if (row < 400 || std::count(train_rows.begin(), train_rows.end(), row) == 1) expected_rows.push_back(row);
+  }
+  CHECK(expected_rows.size() == 7);
+  std::sort(differing.begin(), differing.end());
+  CHECK(differing == expected_rows);
   const std::vector<std::string> labels{"World", "Sports", "Business", "Science"};
   CHECK(label_token_ids(*tokenizer, labels) == std::vector<TokenId>{2260, 15278, 8460, 3191});
 }
@@ -118,6 +138,40 @@ TEST_CASE("Label masks give the reference's supervised positions", "[batch_plan]
   }
   CHECK(unpredicted_first_labels == 1);  // micro-batch 3, row 0
   CHECK(sequences_without_labels == 1);  // micro-batch 6, row 1
+}
+
+TEST_CASE("The example topics are balanced, and held-out rows share no text with training rows",
+          "[dataset][examples]") {
+  const fs::path folder = fs::path(ZEROLOCK_TEST_FIXTURES) / "../../configs/examples";
+  const WordTokenizer tokenizer;
+  std::set<std::string> trained_sentences;
+  for (const auto& [name, rows] : std::vector<std::pair<std::string, std::size_t>>{
+           {"topics-train.csv", 720}, {"topics-held-out.csv", 224}}) {
+    const Dataset data = read_dataset(folder / name, tokenizer, {});
+    CHECK(data.report.rows == rows);
+    CHECK(data.report.prompts_cut == 0);
+    CHECK(data.report.notes.empty());
+    std::vector<std::size_t> of_class(4, 0);
+    for (const Example& example : data.examples) ++of_class.at(example.label.value());
+    CHECK(of_class == std::vector<std::size_t>(4, rows / 4));
+
+    std::ifstream stream(folder / name, std::ios::binary);
+    const std::string text{std::istreambuf_iterator<char>(stream), {}};
+    CsvReader reader(text);
+    while (const auto row = reader.next()) {
+      for (std::string sentences = row->fields[1] + ". " + row->fields[2] + " "; !sentences.empty();) {
+        const std::size_t end = sentences.find(". ");
+        const std::string sentence = sentences.substr(0, end);
+        sentences.erase(0, end == std::string::npos ? end : end + 2);
+        if (rows == 720) {
+          trained_sentences.insert(sentence);
+        } else if (!sentence.empty()) {
+          CHECK(trained_sentences.count(sentence) == 0);
+        }
+      }
+    }
+  }
+  CHECK(trained_sentences.size() > 1500);
 }
 
 }  // namespace
