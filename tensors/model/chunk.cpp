@@ -123,8 +123,8 @@ at::Tensor Chunk::decode(const at::Tensor& x, KeyValueCache& cache) {
   return h;
 }
 
-at::Tensor Chunk::backward(at::Tensor dy, ChunkTape tape, const std::vector<std::int64_t>& sequence_offsets,
-                           bool need_input_gradient) {
+at::Tensor Chunk::backward(at::Tensor dy, const at::Tensor& rows, ChunkTape tape,
+                           const std::vector<std::int64_t>& sequence_offsets, bool need_input_gradient) {
   const LayerContext context{sequence_offsets, rotary_, scratch_};
   const bool recomputed = !tape.inputs.empty();
   ZEROLOCK_INVARIANT((recomputed ? tape.inputs.size() : tape.layers.size()) == layers_.size(),
@@ -137,8 +137,10 @@ at::Tensor Chunk::backward(at::Tensor dy, ChunkTape tape, const std::vector<std:
     } else {
       layer_tape = std::move(tape.layers[l]);
     }
-    dy = layer_backward(layers_[l], std::move(dy), std::move(layer_tape), context,
-                        l > 0 || need_input_gradient);
+    const bool need = l > 0 || need_input_gradient;
+    dy = l + 1 == layers_.size()
+             ? layer_backward_from_rows(layers_[l], std::move(dy), rows, std::move(layer_tape), context, need)
+             : layer_backward(layers_[l], std::move(dy), std::move(layer_tape), context, need);
   }
   return dy;
 }

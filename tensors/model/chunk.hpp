@@ -48,10 +48,11 @@ class Chunk {
                            std::int64_t count);
   /// The next rows of one sequence, after those in the cache.
   at::Tensor decode(const at::Tensor& x, KeyValueCache& cache);
-  /// Adds the LoRA gradients to their sums. dy [rows, width] is overwritten. Returns the gradient of x, or an
-  /// undefined tensor if nobody needs it.
-  at::Tensor backward(at::Tensor dy, ChunkTape tape, const std::vector<std::int64_t>& sequence_offsets,
-                      bool need_input_gradient);
+  /// Adds the LoRA gradients to their sums. The gradient of the output is zero but for the given rows (int64
+  /// [n], ascending): dy [n, width], which is overwritten. Returns the gradient of x, or an undefined tensor
+  /// if nobody needs it.
+  at::Tensor backward(at::Tensor dy, const at::Tensor& rows, ChunkTape tape,
+                      const std::vector<std::int64_t>& sequence_offsets, bool need_input_gradient);
 
   /// All LoRA pairs, layer by layer in the order in which they run.
   [[nodiscard]] std::vector<LoraPair*> lora_pairs();

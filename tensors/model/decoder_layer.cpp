@@ -84,13 +84,18 @@ void feed_forward_backward(DecoderLayer& layer, at::Tensor& dy, LayerTape& tape,
   tape.middle.reset();
 }
 
-/// Gradients of the rotated query, key and value, turned back to those of the projections' outputs.
-AttentionGradients attention_half_backward(DecoderLayer& layer, const at::Tensor& dh, LayerTape& tape,
-                                           const LayerContext& context) {
-  const std::int64_t d = layer.attention.head_dimension;
+/// Gradient of the attention's output, given that of h; both, and the tape's output, at the same rows.
+at::Tensor output_projection_backward(DecoderLayer& layer, const at::Tensor& dh, const at::Tensor& output,
+                                      const at::Tensor& projected, const LayerContext& context) {
   at::Tensor doutput;
-  linear_backward(layer[Projection::output], dh, tape.attention.output,
-                  tape.projected[index_of(Projection::output)], context.scratch, doutput);
+  linear_backward(layer[Projection::output], dh, output, projected, context.scratch, doutput);
+  return doutput;
+}
+
+/// Gradients of the query, key and value projections' outputs; uses up the attention's part of the tape.
+AttentionGradients rotated_attention_backward(const DecoderLayer& layer, const at::Tensor& doutput,
+                                              LayerTape& tape, const LayerContext& context) {
+  const std::int64_t d = layer.attention.head_dimension;
   AttentionGradients gradients = attention_backward(doutput, tape.query, tape.key, tape.value, tape.attention,
                                                     context.sequence_offsets, layer.attention);
   tape.query.reset();
@@ -100,6 +105,56 @@ AttentionGradients attention_half_backward(DecoderLayer& layer, const at::Tensor
   rotate(gradients.query, context.rotary, context.sequence_offsets, 0, d, Rotation::backward);
   rotate(gradients.key, context.rotary, context.sequence_offsets, 0, d, Rotation::backward);
   return gradients;
+}
+
+/// dx = dh + what comes through the query, key and value projections, in place of dh; LoRA gradients alone if
+/// nobody needs dx.
+at::Tensor input_backward(DecoderLayer& layer, const AttentionGradients& gradients, at::Tensor dh,
+                          const LayerTape& tape, const LayerContext& context, bool need_input_gradient) {
+  const at::Tensor normed = normed_input(layer, {Projection::query, Projection::key, Projection::value},
+                                         layer.attention_norm, tape.input, tape.attention_inverse_rms);
+  const std::array<std::pair<Projection, const at::Tensor*>, 3> readers = {
+      {{Projection::query, &gradients.query},
+       {Projection::key, &gradients.key},
+       {Projection::value, &gradients.value}}};
+  at::Tensor dnormed;
+  for (const auto& [p, gradient] : readers) {
+    const at::Tensor& projected = tape.projected[index_of(p)];
+    if (need_input_gradient) {
+      linear_backward(layer[p], *gradient, normed, projected, context.scratch, dnormed);
+    } else {
+      linear_backward_parameters(layer[p], *gradient, normed, projected);
+    }
+  }
+  if (!need_input_gradient) return {};
+  rms_norm_backward(layer.attention_norm, dnormed, tape.input, tape.attention_inverse_rms, dh);
+  return dh;
+}
+
+/// The given rows of what the feed-forward half and the output projection left on the tape. Uses up the
+/// original.
+LayerTape row_wise_part(LayerTape& tape, const at::Tensor& rows) {
+  const auto select = [&](at::Tensor& all) {
+    at::Tensor some = all.defined() ? all.index_select(0, rows) : at::Tensor();
+    all.reset();
+    return some;
+  };
+  LayerTape part;
+  part.middle = select(tape.middle);
+  part.feed_forward_inverse_rms = select(tape.feed_forward_inverse_rms);
+  part.gate = select(tape.gate);
+  part.up = select(tape.up);
+  part.attention.output =
+      tape.attention.output.index_select(0, rows);  // attention's backward needs all of it, too
+  for (const Projection p : {Projection::output, Projection::gate, Projection::up, Projection::down}) {
+    part.projected[index_of(p)] = select(tape.projected[index_of(p)]);
+  }
+  return part;
+}
+
+/// [n, width] at the given rows of a matrix that is zero elsewhere.
+at::Tensor spread(const at::Tensor& some, const at::Tensor& rows, std::int64_t count) {
+  return at::zeros({count, some.size(1)}, some.options()).index_copy_(0, rows, some);
 }
 
 }  // namespace
@@ -167,25 +222,24 @@ at::Tensor layer_backward(DecoderLayer& layer, at::Tensor dy, LayerTape tape, co
                           bool need_input_gradient) {
   feed_forward_backward(layer, dy, tape, context);
   at::Tensor& dh = dy;
-  const AttentionGradients gradients = attention_half_backward(layer, dh, tape, context);
-  const at::Tensor normed = normed_input(layer, {Projection::query, Projection::key, Projection::value},
-                                         layer.attention_norm, tape.input, tape.attention_inverse_rms);
-  const std::array<std::pair<Projection, const at::Tensor*>, 3> readers = {
-      {{Projection::query, &gradients.query},
-       {Projection::key, &gradients.key},
-       {Projection::value, &gradients.value}}};
-  at::Tensor dnormed;
-  for (const auto& [p, gradient] : readers) {
-    const at::Tensor& projected = tape.projected[index_of(p)];
-    if (need_input_gradient) {
-      linear_backward(layer[p], *gradient, normed, projected, context.scratch, dnormed);
-    } else {
-      linear_backward_parameters(layer[p], *gradient, normed, projected);
-    }
-  }
-  if (!need_input_gradient) return {};
-  rms_norm_backward(layer.attention_norm, dnormed, tape.input, tape.attention_inverse_rms, dh);
-  return dh;
+  const at::Tensor doutput = output_projection_backward(
+      layer, dh, tape.attention.output, tape.projected[index_of(Projection::output)], context);
+  const AttentionGradients gradients = rotated_attention_backward(layer, doutput, tape, context);
+  return input_backward(layer, gradients, std::move(dh), tape, context, need_input_gradient);
+}
+
+at::Tensor layer_backward_from_rows(DecoderLayer& layer, at::Tensor dy, const at::Tensor& rows,
+                                    LayerTape tape, const LayerContext& context, bool need_input_gradient) {
+  const std::int64_t count = tape.input.size(0);
+  LayerTape part = row_wise_part(tape, rows);
+  feed_forward_backward(layer, dy, part, context);
+  const at::Tensor& dh = dy;
+  const at::Tensor doutput = output_projection_backward(
+      layer, dh, part.attention.output, part.projected[index_of(Projection::output)], context);
+  const AttentionGradients gradients =
+      rotated_attention_backward(layer, spread(doutput, rows, count), tape, context);
+  return input_backward(layer, gradients, need_input_gradient ? spread(dh, rows, count) : at::Tensor(), tape,
+                        context, need_input_gradient);
 }
 
 }  // namespace zerolock

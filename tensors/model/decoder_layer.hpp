@@ -79,4 +79,10 @@ at::Tensor layer_decode(const DecoderLayer& layer, const at::Tensor& x, const La
 at::Tensor layer_backward(DecoderLayer& layer, at::Tensor dy, LayerTape tape, const LayerContext& context,
                           bool need_input_gradient);
 
+/// The same where the gradient of y is zero but for some rows (int64 [n], ascending): dy is [n, width]. What
+/// works row by row, the feed-forward half and the attention's output projection, is done for these rows
+/// alone.
+at::Tensor layer_backward_from_rows(DecoderLayer& layer, at::Tensor dy, const at::Tensor& rows,
+                                    LayerTape tape, const LayerContext& context, bool need_input_gradient);
+
 }  // namespace zerolock

@@ -194,9 +194,8 @@ LossReport ChunkBackend::finish(const BatchPosition& position) {
   report.task_loss = loss.task;
   report.consistency_loss = loss.consistency;
   report.loss = loss.loss;
-  at::Tensor gradient = at::zeros({open.layout->rows(), loss.dhidden.size(1)}, loss.dhidden.options());
-  gradient.index_copy_(0, at::tensor(open.layout->supervised_rows, at::kLong), loss.dhidden);
-  chunk_.backward(std::move(gradient), std::move(open.tape), open.layout->sequence_offsets, false);
+  chunk_.backward(std::move(loss.dhidden), at::tensor(open.layout->supervised_rows, at::kLong),
+                  std::move(open.tape), open.layout->sequence_offsets, false);
   check_finite(position, report.loss);
   return report;
 }

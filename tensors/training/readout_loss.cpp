@@ -10,8 +10,8 @@ namespace zerolock {
 namespace {
 
 /// Sums over one block, and the logits replaced by the gradient of the mean.
-fused::RowLoss block_loss_dense(at::Tensor& logits, at::Tensor& previous, const std::int64_t* outputs,
-                                const ReadoutLossOptions& options, double rows) {
+fused::RowLoss block_loss_dense(const at::Tensor& logits, const at::Tensor& previous,
+                                const std::int64_t* outputs, const ReadoutLossOptions& options, double rows) {
   fused::RowLoss sum;
   const std::int64_t count = logits.size(1);
   for (std::int64_t i = 0; i < logits.size(0); ++i) {
@@ -31,8 +31,8 @@ fused::RowLoss block_loss_dense(at::Tensor& logits, at::Tensor& previous, const 
 }
 
 /// The same for any type. d KL(p||q) / dz = p (log p - log q - KL), d KL(q||p) / dz = p - q.
-fused::RowLoss block_loss_any(at::Tensor& logits, const at::Tensor& previous, const std::int64_t* outputs,
-                              const ReadoutLossOptions& options, double rows) {
+fused::RowLoss block_loss_any(const at::Tensor& logits, const at::Tensor& previous,
+                              const std::int64_t* outputs, const ReadoutLossOptions& options, double rows) {
   const at::ScalarType wide = logits.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
   const at::Tensor log_p = at::log_softmax(logits.to(wide), 1);
   const at::Tensor p = log_p.exp();
@@ -67,6 +67,39 @@ std::int64_t rows_per_block(std::int64_t rows, std::int64_t outputs, std::size_t
   return std::min(rows, std::max(rows_min, block_bytes_max / row_bytes));
 }
 
+/// Logits of a block of rows: those of the stage, and of the previous readout if the loss looks at it.
+class BlockLogits {
+ public:
+  BlockLogits(const OutputMatrix& matrix, const OutputMatrix* previous_matrix, std::int64_t rows,
+              const at::TensorOptions& options)
+      : matrix_(matrix),
+        previous_matrix_(previous_matrix),
+        logits_(at::empty({rows, matrix.outputs()}, options)),
+        previous_(previous_matrix != nullptr ? at::empty_like(logits_) : at::Tensor()) {}
+
+  /// Computes the logits of these rows of features; previous_features is undefined if there is no previous
+  /// readout.
+  void fill(const at::Tensor& features, const at::Tensor& previous_features, ExpansionScratch& scratch) {
+    logits = logits_.narrow(0, 0, features.size(0));
+    if (previous_.defined()) previous = previous_.narrow(0, 0, features.size(0));
+    if (previous_matrix_ == nullptr || previous_matrix_ == &matrix_) {  // one pass over the matrix for both
+      matrix_.multiply(features, logits, previous_features, previous, scratch);
+    } else {
+      matrix_.multiply(features, logits, scratch);
+      previous_matrix_->multiply(previous_features, previous, scratch);
+    }
+  }
+
+  at::Tensor logits;    // [n, outputs] of the rows that fill was given
+  at::Tensor previous;  // the same, or undefined
+
+ private:
+  const OutputMatrix& matrix_;
+  const OutputMatrix* previous_matrix_;
+  at::Tensor logits_;
+  at::Tensor previous_;
+};
+
 }  // namespace
 
 ReadoutLoss readout_loss(ReadoutHead& head, const at::Tensor& hidden,
@@ -82,50 +115,31 @@ ReadoutLoss readout_loss(ReadoutHead& head, const at::Tensor& hidden,
   for (const std::int64_t token : targets) outputs.push_back(head.output_of(token));
 
   const OutputMatrix& matrix = head.outputs();
+  const OutputMatrix* previous_matrix = previous != nullptr ? &previous->head->outputs() : nullptr;
+  ZEROLOCK_INVARIANT(previous == nullptr || previous_matrix->outputs() == matrix.outputs(),
+                     "both readouts speak of the same tokens");
   HeadTape tape;
   const at::Tensor features = head.features(hidden, &tape);
-  at::Tensor previous_features;
-  if (previous != nullptr) {
-    ZEROLOCK_INVARIANT(previous->head->outputs().outputs() == matrix.outputs(),
-                       "both readouts speak of the same tokens");
-    previous_features = previous->head->features(previous->hidden, nullptr);
-  }
-  const bool shared = previous != nullptr && &previous->head->outputs() == &matrix;
-  const std::int64_t block = rows_per_block(rows, matrix.outputs(), hidden.element_size(),
-                                            previous != nullptr, options.block_bytes_max);
-  const at::Tensor logits_buffer = at::empty({block, matrix.outputs()}, hidden.options());
-  const at::Tensor previous_buffer = previous != nullptr ? at::empty_like(logits_buffer) : at::Tensor();
+  const at::Tensor previous_features =
+      previous != nullptr ? previous->head->features(previous->hidden, nullptr) : at::Tensor();
   at::Tensor dfeatures = at::empty_like(features);
-
-  fused::RowLoss sum;
-  for (std::int64_t first = 0; first < rows; first += block) {
-    const std::int64_t count = std::min(block, rows - first);
-    const at::Tensor part = features.narrow(0, first, count);
-    at::Tensor logits = logits_buffer.narrow(0, 0, count);
-    at::Tensor previous_part;
-    at::Tensor previous_logits;
-    if (previous != nullptr) {
-      previous_part = previous_features.narrow(0, first, count);
-      previous_logits = previous_buffer.narrow(0, 0, count);
-    }
-    if (shared || previous == nullptr) {
-      matrix.multiply(part, logits, previous_part, previous_logits, scratch);
-    } else {
-      matrix.multiply(part, logits, scratch);
-      previous->head->outputs().multiply(previous_part, previous_logits, scratch);
-    }
-    const fused::RowLoss block_sum = is_dense_float(logits)
-                                         ? block_loss_dense(logits, previous_logits, outputs.data() + first,
-                                                            options, static_cast<double>(rows))
-                                         : block_loss_any(logits, previous_logits, outputs.data() + first,
-                                                          options, static_cast<double>(rows));
-    sum.task += block_sum.task;
-    sum.consistency += block_sum.consistency;
-    at::Tensor dpart = dfeatures.narrow(0, first, count);
-    matrix.multiply_back(logits, dpart, scratch);
+  const std::int64_t step = rows_per_block(rows, matrix.outputs(), hidden.element_size(), previous != nullptr,
+                                           options.block_bytes_max);
+  BlockLogits block(matrix, previous_matrix, step, hidden.options());
+  const auto block_loss = is_dense_float(hidden) ? block_loss_dense : block_loss_any;
+  for (std::int64_t first = 0; first < rows; first += step) {
+    const std::int64_t count = std::min(step, rows - first);
+    block.fill(features.narrow(0, first, count),
+               previous != nullptr ? previous_features.narrow(0, first, count) : at::Tensor(), scratch);
+    const fused::RowLoss sum =
+        block_loss(block.logits, block.previous, outputs.data() + first, options, static_cast<double>(rows));
+    result.task += sum.task;
+    result.consistency += sum.consistency;
+    at::Tensor part = dfeatures.narrow(0, first, count);
+    matrix.multiply_back(block.logits, part, scratch);
   }
-  result.task = sum.task / static_cast<double>(rows);
-  result.consistency = sum.consistency / static_cast<double>(rows);
+  result.task /= static_cast<double>(rows);
+  result.consistency /= static_cast<double>(rows);
   result.loss = options.task_weight * result.task + options.consistency_weight * result.consistency;
   result.dhidden = head.backward(dfeatures, tape);
   return result;
