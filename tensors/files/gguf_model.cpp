@@ -160,7 +160,9 @@ std::map<std::string, StoredTensor> hugging_face_tensors(const GgufFile& file, c
       if (rotary && tensor.rows() == static_cast<std::int64_t>(order->size()))
         renamed = renamed.with_row_order(order);
     }
-    tensors.emplace(name, std::move(renamed));
+    if (!tensors.emplace(name, std::move(renamed)).second) {
+      throw InputError(file.path().string(), "tensor " + gguf_name + " is there under two names");
+    }
   }
   return tensors;
 }

@@ -225,11 +225,12 @@ std::shared_ptr<const SafetensorsFile> SafetensorsFile::open(const std::filesyst
   std::shared_ptr<SafetensorsFile> opened(new SafetensorsFile);
   opened->path_ = file;
   std::map<std::string, Place> places;
+  const std::string tensor_where = where + ", tensor ";
   for (const auto& [name, entry] : header.items()) {
     if (name == metadata_key) {
       opened->metadata_ = read_metadata(where, entry);
     } else {
-      places.emplace(name, read_place(where + ", tensor " + name, entry, data_bytes));
+      places.emplace(name, read_place(tensor_where + name, entry, data_bytes));
     }
   }
   check_coverage(where, places, data_bytes);
