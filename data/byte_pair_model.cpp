@@ -79,7 +79,8 @@ void BytePairModel::add_tokens(const Vocabulary& vocabulary, std::string_view wh
 void BytePairModel::add_merges(const Merges& merges, std::string_view where) {
   merges_.reserve(merges.size());
   for (std::size_t rank = 0; rank < merges.size(); ++rank) {
-    const auto& [left, right] = merges[rank];
+    const std::string& left = merges[rank].first;
+    const std::string& right = merges[rank].second;
     const auto id_of = [&](const std::string& token) {
       const auto id = find(token);
       if (!id) {
