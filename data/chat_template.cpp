@@ -36,7 +36,7 @@ std::string default_system_of(std::string_view jinja) {
     const std::size_t begin = at + kBegin.size();
     const std::size_t end = text.find(kEnd, begin);
     if (end == std::string::npos) break;
-    const std::string content = text.substr(begin, end - begin);
+    std::string content = text.substr(begin, end - begin);
     if (!content.empty() && content.find_first_of("'\"{}") == std::string::npos) return content;
   }
   return {};

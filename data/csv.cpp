@@ -29,14 +29,13 @@ bool escapes_quote(std::string_view text, std::size_t at) {
 std::string read_quoted(std::string_view text, std::size_t& at, Backslash backslash, std::string& error) {
   std::string field;
   for (++at; at < text.size(); ++at) {
-    if (backslash == Backslash::kEscapesQuote && escapes_quote(text, at)) {
+    const bool escaped = backslash == Backslash::kEscapesQuote && escapes_quote(text, at);
+    const bool doubled = text[at] == '"' && at + 1 < text.size() && text[at + 1] == '"';
+    if (escaped || doubled) {
       field += '"';
       ++at;
     } else if (text[at] != '"') {
       field += text[at];
-    } else if (at + 1 < text.size() && text[at + 1] == '"') {
-      field += '"';
-      ++at;
     } else {
       ++at;
       if (!ends_field(text, at)) error = "text after a closing quote (quotes inside a field are doubled)";
@@ -93,7 +92,7 @@ std::size_t next_line(std::string_view text, std::size_t at) {
 }  // namespace
 
 std::optional<CsvRow> CsvReader::next() {
-  if (text_.find_first_not_of("\r\n", at_) == std::string_view::npos) return std::nullopt;
+  if (text_.find_first_not_of(" \t\r\n", at_) == std::string_view::npos) return std::nullopt;
   const auto works = [this](const Record& record) {
     return record.error.empty() && !is_blank(record) && (width_ == 0 || record.fields.size() == width_);
   };

@@ -39,6 +39,7 @@ bool is_answer_name(std::string_view name) {
 
 std::vector<std::string> as_names(const std::vector<std::string>& texts) {
   std::vector<std::string> names;
+  names.reserve(texts.size());
   for (const std::string& text : texts) names.push_back(lower_case(trimmed(text)));
   return names;
 }

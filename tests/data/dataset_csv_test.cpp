@@ -24,7 +24,7 @@ using Fields = std::vector<std::string>;
 
 TEST_CASE("CSV rows end with LF, CRLF or the file", "[csv]") {
   for (const char* text :
-       {"1,a,b\n2,c,d\n", "1,a,b\r\n2,c,d\r\n", "1,a,b\n2,c,d", "1,a,b\n2,c,d\n\n\r\n\n"}) {
+       {"1,a,b\n2,c,d\n", "1,a,b\r\n2,c,d\r\n", "1,a,b\n2,c,d", "1,a,b\n2,c,d\n\n\r\n \n"}) {
     const auto rows = rows_of(text);
     REQUIRE(rows.size() == 2);
     CHECK(rows[0].fields == Fields{"1", "a", "b"});
