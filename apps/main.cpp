@@ -1,1 +1,3 @@
-int main() { return 2; }
+#include "apps/command/command_line.hpp"
+
+int main(int argc, char** argv) { return zerolock::run_command_line(argc, argv); }

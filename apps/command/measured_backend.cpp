@@ -1,0 +1,50 @@
+#include "apps/command/measured_backend.hpp"
+
+#include "tensors/base/sgemm.hpp"
+
+namespace zerolock {
+
+namespace {
+
+class MeasuredBackend : public StageBackend {
+ public:
+  MeasuredBackend(std::unique_ptr<StageBackend> inner, StageUse& use) : inner_(std::move(inner)), use_(use) {
+    start_gemm_clock();
+  }
+
+  at::Tensor begin(const Entry& entry) override {
+    return measure([&] { return inner_->begin(entry); });
+  }
+  LossReport finish(const BatchPosition& position) override {
+    return measure([&] { return inner_->finish(position); });
+  }
+  StepReport step(WindowIndex window) override {
+    return measure([&] { return inner_->step(window); });
+  }
+  [[nodiscard]] StageState state() const override { return inner_->state(); }
+  void restore(const StageState& state) override { inner_->restore(state); }
+
+ private:
+  template <class Work>
+  auto measure(const Work& work) {
+    const auto begin = std::chrono::steady_clock::now();
+    const GemmUse before = gemm_use();
+    auto result = work();
+    const GemmUse after = gemm_use();
+    use_.busy += std::chrono::steady_clock::now() - begin;
+    use_.gemm += after.time - before.time;
+    use_.flops += after.flops - before.flops;
+    return result;
+  }
+
+  std::unique_ptr<StageBackend> inner_;
+  StageUse& use_;
+};
+
+}  // namespace
+
+std::unique_ptr<StageBackend> measured(std::unique_ptr<StageBackend> inner, StageUse& use) {
+  return std::make_unique<MeasuredBackend>(std::move(inner), use);
+}
+
+}  // namespace zerolock

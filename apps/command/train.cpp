@@ -1,0 +1,101 @@
+/// zerolock train: fine-tunes a model on this machine, all stages as actors of this process.
+
+#include <spdlog/spdlog.h>
+
+#include <cstdio>
+
+#include "apps/command/command.hpp"
+#include "apps/command/interrupt_watch.hpp"
+#include "apps/command/opened_model.hpp"
+#include "apps/command/run_summary.hpp"
+#include "apps/command/text_file.hpp"
+#include "apps/command/train_options.hpp"
+#include "apps/command/training_session.hpp"
+#include "tensors/base/error.hpp"
+#include "tensors/base/sgemm.hpp"
+
+namespace zerolock {
+
+namespace {
+
+class TrainCommand : public Command {
+ public:
+  [[nodiscard]] const char* name() const override { return "train"; }
+  [[nodiscard]] const char* summary() const override { return "fine-tune a model in stages on this machine"; }
+  [[nodiscard]] const char* example() const override {
+    return "zerolock train --model SmolLM2-135M-Instruct.Q4_1.gguf --data topics.csv --out runs/topics "
+           "--stages 3 --head restricted --lr 3e-3";
+  }
+
+  void declare(OptionTable& table) override { options_.declare(table); }
+
+  int run(OptionTable& table) override {
+    read_configuration(table);
+    options_.complete(table);
+    if (options_.print_config) {
+      std::fputs(table.to_toml().c_str(), stdout);
+      return status_done;
+    }
+    block_interrupts();
+    start_log(options_.log);
+    prepare_compute();
+    const RunFolder folder(*options_.out);
+    const TrainingInputs inputs = open_training_inputs(options_);
+    StartingPoint start = options_.resume ? start_resumed_run(options_, inputs, folder)
+                                          : start_new_run(options_, inputs, folder);
+    require_fast_sgemm();
+    folder.create();
+    write_text_file(folder.config(), table.to_toml());
+    say_what_is_trained(inputs, start);
+    return train(inputs, folder, std::move(start));
+  }
+
+ private:
+  /// A resumed run starts from the options it was made with.
+  void read_configuration(OptionTable& table) {
+    if (!options_.resume) {
+      if (options_.config) table.read(*options_.config);
+      return;
+    }
+    const RunFolder folder(*options_.resume);
+    static_cast<void>(folder.read_record());  // for its error where there is no run
+    const bool elsewhere = table.given("out") && std::filesystem::absolute(*options_.out).lexically_normal() !=
+                                                     std::filesystem::absolute(folder.path()).lexically_normal();
+    if (elsewhere) throw InputError("--out", "a resumed run goes on in its own folder; leave --out away");
+    table.read(options_.config ? *options_.config : folder.config());
+    options_.out = options_.resume;
+  }
+
+  void say_what_is_trained(const TrainingInputs& inputs, const StartingPoint& start) const {
+    for (const std::string& warning : start.warnings) spdlog::warn("{}", warning);
+    for (const std::string& warning : dataset_warnings(*inputs.dataset)) spdlog::warn("{}", warning);
+    for (const std::string& note : window_notes(inputs, options_)) spdlog::info("{}", note);
+    std::string layers;
+    for (const LayerRange& range : inputs.partition) {
+      layers += (layers.empty() ? "" : ", ") + std::to_string(range.first) + "-" + std::to_string(range.last - 1);
+    }
+    spdlog::info("{} rows, windows {} to {}, {} stages with layers {}", inputs.dataset->examples.size(),
+                 start.first_window.value, start.record.last_window, inputs.partition.size(), layers);
+  }
+
+  int train(const TrainingInputs& inputs, const RunFolder& folder, StartingPoint start) const {
+    const InterruptWatch interrupts(
+        [] { spdlog::warn("stopping after the windows under way; interrupt again to stop at once"); });
+    TrainingSession session(options_, inputs, folder, std::move(start));
+    const int status = session.run([&interrupts] { return interrupts.requested(); });
+    if (!session.summary().is_null()) {
+      const std::string text = options_.json ? session.summary().dump() + "\n" : summary_text(session.summary());
+      std::fputs(text.c_str(), stdout);
+      if (!options_.json) std::printf("adapter: %s\n", folder.adapter().c_str());
+    }
+    return status;
+  }
+
+  TrainOptions options_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_train_command() { return std::make_unique<TrainCommand>(); }
+
+}  // namespace zerolock

@@ -1,0 +1,280 @@
+#include "apps/command/train_options.hpp"
+
+#include <algorithm>
+#include <set>
+
+#include "apps/command/text_file.hpp"
+#include "tensors/base/error.hpp"
+#include "tensors/training/chunk_backend.hpp"
+
+namespace zerolock {
+
+namespace {
+
+constexpr std::uint64_t count_max = 1'000'000'000;
+constexpr std::uint64_t seed_max = 9'223'372'036'854'775'807ULL;  // TOML's largest integer
+
+const std::vector<std::string> lora_targets{"q_proj",    "k_proj",  "v_proj",   "o_proj",
+                                            "gate_proj", "up_proj", "down_proj"};
+
+HeadKind parse_head(const std::string& text, const std::string& where) {
+  if (text == "static") return HeadKind::fixed;
+  if (text == "restricted") return HeadKind::restricted;
+  throw InputError(where, "'" + text + "' is not supported; this version has: static, restricted");
+}
+
+std::string head_text(HeadKind head) { return head == HeadKind::fixed ? "static" : "restricted"; }
+
+void check_targets(const std::vector<std::string>& targets) {
+  if (targets.empty()) throw InputError("--targets", "the list is empty; allowed: " + joined(lora_targets));
+  std::set<std::string> seen;
+  for (const std::string& target : targets) {
+    if (std::count(lora_targets.begin(), lora_targets.end(), target) == 0) {
+      throw InputError("--targets", "'" + target + "' is not a linear layer; allowed: " + joined(lora_targets));
+    }
+    if (!seen.insert(target).second) throw InputError("--targets", "'" + target + "' is named twice");
+  }
+}
+
+}  // namespace
+
+void parse_heads(const std::string& text, const std::string& where, HeadKind& inner, HeadKind& last) {
+  if (text.find('=') == std::string::npos) {
+    inner = last = parse_head(text, where);
+    return;
+  }
+  for (const std::string& part : split_list(text)) {
+    const auto equals = part.find('=');
+    const std::string key = part.substr(0, equals);
+    const std::string value = equals == std::string::npos ? "" : part.substr(equals + 1);
+    if (key == "inner") {
+      inner = parse_head(value, where);
+    } else if (key == "last") {
+      last = parse_head(value, where);
+    } else {
+      throw InputError(where, "'" + part + "' is neither inner=HEAD nor last=HEAD");
+    }
+  }
+}
+
+std::string heads_text(HeadKind inner, HeadKind last) {
+  if (inner == last) return head_text(inner);
+  return "inner=" + head_text(inner) + ",last=" + head_text(last);
+}
+
+// -- Declaring ------------------------------------------------------------------------------------------------------
+
+void DataOptions::declare(OptionTable& table) {
+  table.path("data", data, "rows: .csv, .jsonl or plain text");
+  table.path("template", prompt_template, "file with the prompt, fields in {braces}");
+  table.list("columns", columns, "names of a CSV file's columns, where it has no header");
+  table.list("labels", labels, "names of the classes, in order");
+  table.integer("seq", sequence_length, 2, 1'048'576, "tokens of a row at most");
+  table.integer("limit", limit, 0, count_max, "rows at most; 0: all");
+  table.flag("skip-bad-rows", skip_bad_rows, "leave broken rows out with a warning");
+}
+
+DatasetOptions DataOptions::dataset_options() const {
+  DatasetOptions options;
+  options.sequence_length = sequence_length;
+  options.columns = columns;
+  options.labels = labels;
+  options.limit = limit;
+  options.skip_bad_rows = skip_bad_rows;
+  if (prompt_template) {
+    options.prompt = PromptTemplate::parse(read_text_file(*prompt_template), prompt_template->string());
+  }
+  return options;
+}
+
+namespace {
+
+void declare_run(TrainOptions& options, OptionTable& table) {
+  using Kept = OptionTable::Kept;
+  table.path("config", options.config, "TOML file with any of these options", Kept::on_command_line_only);
+  table.flag("print-config", options.print_config, "print the resolved options as TOML and exit",
+             Kept::on_command_line_only);
+  table.path("resume", options.resume, "run folder to go on with", Kept::on_command_line_only);
+  table.flag("json", options.json, "print the summary as one JSON object", Kept::on_command_line_only);
+  table.path("model", options.model, "Hugging Face folder or GGUF file");
+  options.rows.declare(table);
+  table.path("out", options.out, "folder for the run");
+}
+
+void declare_numbers(TrainOptions& options, OptionTable& table) {
+  TrainingSettings& settings = options.settings;
+  table.integer("stages", options.stages, 1, 1024, "stages of equal size (3 unless --layers is given)");
+  table.integers("layers", options.layers, 1, 4096, "layers of each stage, instead of --stages");
+  table.alternatives("stages", "layers");
+  table.real("alpha", settings.loss.alpha, {0, 1, true}, "weight of the task loss against consistency");
+  table.choice("kl", settings.loss.direction, {{"forward", KlDirection::forward}, {"reverse", KlDirection::reverse}},
+               "direction of the consistency term");
+  table.flag("first-chunk-consistency", settings.loss.first_chunk_consistency,
+             "train stage 0 on consistency with the embeddings' readout as well");
+  table.parsed(
+      "head",
+      [&options](const std::string& value, const std::string& where) {
+        parse_heads(value, where, options.inner_head, options.last_head);
+      },
+      [&options]() { return heads_text(options.inner_head, options.last_head); }, "static|restricted",
+      "readout of each stage, or inner=HEAD,last=HEAD; restricted: to the labels' tokens");
+  table.integer("batch", options.batch, 1, 65536, "sequences of a micro-batch");
+  table.integer("accumulate", options.accumulate, 1, 65536, "micro-batches of an update window");
+  table.integer("epochs", options.epochs, 1, 1'000'000, "passes over the data (1 unless --windows is given)");
+  table.integer("windows", options.windows, 1, count_max, "update windows in all, instead of --epochs");
+  table.alternatives("epochs", "windows");
+  table.integer("seed", options.seed, 0, seed_max, "of the row order and the LoRA initialisation");
+  table.flag("no-shuffle", options.shuffle_off, "train the rows in the file's order");
+}
+
+void declare_optimisation(TrainOptions& options, OptionTable& table) {
+  TrainingSettings& settings = options.settings;
+  table.integer("rank", options.rank, 1, 4096, "LoRA rank");
+  table.real("lora-alpha", settings.lora.alpha, {0, 1e6, true}, "LoRA scale times rank");
+  table.flag("rslora", settings.lora.rank_stabilised, "scale lora-alpha / sqrt(rank) instead of lora-alpha / rank");
+  table.list("targets", settings.lora.targets, "linear layers with LoRA: " + joined(lora_targets));
+  table.real("lr", settings.optimizer.learning_rate, {0, 100, true}, "learning rate");
+  table.choice("lr-schedule", settings.optimizer.schedule,
+               {{"constant", ScheduleKind::constant},
+                {"cosine", ScheduleKind::cosine},
+                {"inverse-sqrt", ScheduleKind::inverse_sqrt}},
+               "of the learning rate over windows");
+  table.real("lr-offset", settings.optimizer.schedule_offset, {0, 1e9, true},
+             "gamma of inverse-sqrt: lr / sqrt(t + gamma)");
+  table.choice("optimizer", settings.optimizer.kind, {{"adamw", OptimizerKind::adamw}, {"sgd", OptimizerKind::sgd}},
+               "update rule");
+  table.real("weight-decay", settings.optimizer.weight_decay, {0, 10, false}, "decoupled weight decay");
+  table.real("clip", settings.optimizer.clip_norm, {0, 1e9, true}, "norm that a stage's gradient is clipped to");
+  table.choice("dtype", settings.compute, {{"fp32", ComputeType::fp32}, {"bf16", ComputeType::bf16}},
+               "compute type");
+  table.choice("base", settings.base,
+               {{"keep", BaseFormat::keep},
+                {"fp32", BaseFormat::fp32},
+                {"bf16", BaseFormat::bf16},
+                {"q8_0", BaseFormat::q8_0},
+                {"q4_1", BaseFormat::q4_1}},
+               "format in which frozen weights are held");
+  table.flag("recompute", settings.recompute, "keep only each layer's input; compute the layer again in backward");
+}
+
+void declare_runtime(TrainOptions& options, OptionTable& table) {
+  table.choice("placement", options.placement, {{"threads", Placement::threads}}, "where stages run");
+  table.choice("schedule", options.schedule, {{"zerolock", StageSchedule::zerolock}}, "order of a stage's work");
+  table.choice("recipe", options.recipe, {{"none", Recipe::none}}, "preset of learning options");
+  table.integer("depth", options.depth, 1, 4096, "micro-batches in flight between two stages at most");
+  table.integer("buffer-limit", options.buffer_limit_mib, 1, 1'048'576, "MiB of each buffer at most");
+  table.integer("checkpoint-every", options.checkpoint_every, 1, 1'000'000, "windows between checkpoints");
+  options.log.declare(table);
+  table.later("label-smoothing", true, "labels are trained as they are");
+  table.later("inner-lr-scale", true, "all stages train at --lr");
+  table.later("train-stages", true, "all stages are trained");
+  table.later("link", true, "stages run as threads of one process, without links");
+  table.later("faults", true, "faults cannot be injected from the command line");
+  table.later("eval-data", true, "run zerolock evaluate on the adapter instead");
+  table.later("eval-every", true, "run zerolock evaluate on the adapter instead");
+  table.later("tls", true, "stages run as threads of one process, without links");
+  table.later("insecure", false, "stages run as threads of one process, without links");
+}
+
+}  // namespace
+
+void TrainOptions::declare(OptionTable& table) {
+  declare_run(*this, table);
+  declare_numbers(*this, table);
+  declare_optimisation(*this, table);
+  declare_runtime(*this, table);
+}
+
+// -- What follows from the options ----------------------------------------------------------------------------------
+
+void TrainOptions::complete(const OptionTable& table) {
+  table.check_alternatives();
+  check_targets(settings.lora.targets);
+  if (!stages && layers.empty()) stages = 3;
+  if (!epochs && !windows) epochs = 1;
+  settings.seed = seed;
+  settings.lora.rank = static_cast<std::int64_t>(rank);
+  if (!model) throw InputError("--model", "is required: a Hugging Face folder or a GGUF file");
+  if (!rows.data) throw InputError("--data", "is required: a .csv, .jsonl or text file");
+  if (!out) throw InputError("--out", "is required: a folder for the run");
+}
+
+std::vector<LayerRange> TrainOptions::partition(std::int64_t model_layers) const {
+  if (layers.empty()) {
+    const std::uint64_t count = stages.value_or(3);
+    if (count > static_cast<std::uint64_t>(model_layers)) {
+      throw InputError("--stages", "'" + std::to_string(count) + "' is more than the model's " +
+                                       std::to_string(model_layers) + " layers; allowed: 1 to " +
+                                       std::to_string(model_layers));
+    }
+    return equal_partition(model_layers, static_cast<std::int64_t>(count));
+  }
+  std::vector<LayerRange> ranges;
+  std::int64_t first = 0;
+  for (const std::uint64_t count : layers) {
+    ranges.push_back({first, first + static_cast<std::int64_t>(count)});
+    first = ranges.back().last;
+  }
+  if (first != model_layers) {
+    throw InputError("--layers", "add up to " + std::to_string(first) + "; the model has " +
+                                     std::to_string(model_layers) + " layers");
+  }
+  return ranges;
+}
+
+BatchPlanOptions TrainOptions::batch_plan_options() const {
+  BatchPlanOptions options;
+  options.batch = batch;
+  options.accumulate = accumulate;
+  options.epochs = epochs.value_or(1);
+  options.windows = windows.value_or(0);
+  options.seed = seed;
+  options.shuffle = !shuffle_off;
+  return options;
+}
+
+TrainingSettings TrainOptions::stage_settings(std::uint64_t stage, std::uint64_t stage_count,
+                                              const std::vector<std::int64_t>& restricted_tokens,
+                                              std::uint64_t total_windows) const {
+  TrainingSettings result = settings;
+  result.loss.head = stage + 1 == stage_count ? last_head : inner_head;
+  if (result.loss.head == HeadKind::restricted) result.loss.restricted_tokens = restricted_tokens;
+  result.optimizer.schedule_windows = total_windows;
+  return result;
+}
+
+nlohmann::ordered_json TrainOptions::deciding_settings() const {
+  const OptimizerSettings& optimizer = settings.optimizer;
+  static constexpr const char* schedules[] = {"constant", "cosine", "inverse-sqrt"};
+  static constexpr const char* types[] = {"fp32", "bf16", "fp64"};
+  static constexpr const char* formats[] = {"keep", "fp32", "bf16", "q8_0", "q4_1"};
+  nlohmann::ordered_json deciding = {
+      {"seed", seed},
+      {"batch", batch},
+      {"accumulate", accumulate},
+      {"no-shuffle", shuffle_off},
+      {"alpha", settings.loss.alpha},
+      {"kl", settings.loss.direction == KlDirection::forward ? "forward" : "reverse"},
+      {"first-chunk-consistency", settings.loss.first_chunk_consistency},
+      {"head", heads_text(inner_head, last_head)},
+      {"rank", settings.lora.rank},
+      {"lora-alpha", settings.lora.alpha},
+      {"rslora", settings.lora.rank_stabilised},
+      {"targets", settings.lora.targets},
+      {"lr", optimizer.learning_rate},
+      {"lr-schedule", schedules[static_cast<int>(optimizer.schedule)]},
+      {"lr-offset", optimizer.schedule_offset},
+      {"optimizer", optimizer.kind == OptimizerKind::adamw ? "adamw" : "sgd"},
+      {"weight-decay", optimizer.weight_decay},
+      {"clip", optimizer.clip_norm ? nlohmann::ordered_json(*optimizer.clip_norm) : nlohmann::ordered_json()},
+      {"dtype", types[static_cast<int>(settings.compute)]},
+      {"base", formats[static_cast<int>(settings.base)]}};
+  // A cosine's length is part of every learning rate; with the other schedules a run may be prolonged.
+  if (optimizer.schedule == ScheduleKind::cosine) {
+    deciding["epochs"] = epochs.value_or(1);
+    deciding["windows"] = windows.value_or(0);
+  }
+  return deciding;
+}
+
+}  // namespace zerolock

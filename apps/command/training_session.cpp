@@ -1,0 +1,228 @@
+#include "apps/command/training_session.hpp"
+
+#include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+
+#include "actors/checkpoint_files.hpp"
+#include "apps/command/adapter_output.hpp"
+#include "apps/command/command.hpp"
+#include "apps/command/run_summary.hpp"
+#include "apps/command/text_file.hpp"
+#include "tensors/base/error.hpp"
+#include "tensors/base/sha256.hpp"
+
+namespace zerolock {
+
+namespace {
+
+/// A checkpoint of each stage now, one being written and one older, the adapter, and room for metrics and trace.
+constexpr std::uint64_t checkpoints_at_once = 3;
+constexpr std::uint64_t other_files_bytes = 16 * 1024 * 1024;
+
+RunRecord planned_record(const TrainOptions& options, const TrainingInputs& inputs) {
+  RunRecord record;
+  record.model_path = std::filesystem::absolute(*options.model).lexically_normal().string();
+  record.model_hash = inputs.model.files->content_hash();
+  record.data_path = std::filesystem::absolute(*options.rows.data).lexically_normal().string();
+  record.data_hash = inputs.dataset->content_hash;
+  record.settings = options.deciding_settings();
+  record.partition = inputs.partition;
+  record.last_window = inputs.batches->last_window().value;
+  record.restarts.assign(inputs.partition.size(), 0);
+  return record;
+}
+
+std::string new_run_id(const RunRecord& record) {
+  const auto now = std::chrono::system_clock::now().time_since_epoch().count();
+  return sha256_of(record.to_json().dump() + std::to_string(now) + " " + std::to_string(::getpid())).substr(0, 16);
+}
+
+/// States of the given window, cut for `partition`.
+std::vector<StageState> states_at(const std::filesystem::path& checkpoints, std::uint64_t stages, WindowIndex window,
+                                  const std::vector<LayerRange>& partition, bool cut_again) {
+  std::vector<StageState> states;
+  for (std::uint64_t stage = 0; stage < stages; ++stage) {
+    states.push_back(read_checkpoint(checkpoints, StageIndex{stage}, window));
+  }
+  if (!cut_again) return states;
+  const StageState merged = merge_states(states);
+  states.clear();
+  for (const LayerRange& range : partition) states.push_back(cut_state(merged, range));
+  return states;
+}
+
+}  // namespace
+
+StartingPoint start_new_run(const TrainOptions& options, const TrainingInputs& inputs, const RunFolder& folder) {
+  StartingPoint start;
+  start.record = planned_record(options, inputs);
+  start.record.run_id = new_run_id(start.record);
+  folder.check_free(start.record, checkpoints_at_once * inputs.state_bytes + other_files_bytes);
+  return start;
+}
+
+StartingPoint start_resumed_run(const TrainOptions& options, const TrainingInputs& inputs, const RunFolder& folder) {
+  const RunRecord earlier = folder.read_record();
+  StartingPoint start;
+  start.record = planned_record(options, inputs);
+  check_resumable(earlier, start.record, folder.path());
+  const std::string where = "--resume " + folder.path().string();
+  const std::filesystem::path checkpoints = folder.checkpoints(earlier.partition);
+  const std::uint64_t stages = earlier.partition.size();
+  const WindowIndex durable = common_durable_window(checkpoints, stages).value_or(WindowIndex{0});
+  if (durable.value < earlier.durable) {
+    std::string problem = "checkpoints of window " + std::to_string(earlier.durable) + " are not there";
+    for (std::uint64_t stage = 0; stage < stages; ++stage) {
+      const std::string found = verify_checkpoint(checkpoints, StageIndex{stage}, WindowIndex{earlier.durable});
+      if (!found.empty()) problem = found;
+    }
+    if (durable.value == 0) throw InputError(where, "no good checkpoint: " + problem);
+    start.warnings.push_back(problem + "; going back to window " + std::to_string(durable.value));
+  }
+  if (durable.value >= start.record.last_window) {
+    throw InputError(where, "the run has reached window " + std::to_string(durable.value) +
+                                ", its last; to go on, give more --windows or --epochs");
+  }
+  start.record.run_id = earlier.run_id;
+  start.record.durable = durable.value;
+  start.record.wall_seconds = earlier.wall_seconds;
+  const bool cut_again = earlier.partition != inputs.partition;
+  if (!cut_again) start.record.restarts = earlier.restarts;
+  start.first_window = durable.next();
+  if (durable.value > 0) start.states = states_at(checkpoints, stages, durable, inputs.partition, cut_again);
+  if (cut_again) {
+    // The record is what makes the new cut the valid one, so whatever lies there now is from a try that failed.
+    const std::filesystem::path target = folder.checkpoints(inputs.partition);
+    std::filesystem::remove_all(target);
+    for (std::uint64_t stage = 0; stage < start.states.size(); ++stage) {
+      write_checkpoint(target, StageIndex{stage}, start.states[stage]);
+    }
+  }
+  const auto summary = nlohmann::ordered_json::parse(
+      std::filesystem::exists(folder.summary()) ? read_text_file(folder.summary()) : "null", nullptr, false);
+  if (summary.is_object()) start.summary = summary;
+  return start;
+}
+
+// -- The session ----------------------------------------------------------------------------------------------------
+
+TrainingSession::TrainingSession(const TrainOptions& options, const TrainingInputs& inputs, RunFolder folder,
+                                 StartingPoint start)
+    : options_(options),
+      inputs_(inputs),
+      folder_(std::move(folder)),
+      start_(std::move(start)),
+      metrics_(folder_.metrics(), WindowIndex{start_.first_window.value - 1}),
+      trace_(folder_.trace(), inputs.partition.size(), std::chrono::duration<double>(start_.record.wall_seconds)),
+      progress_(inputs.partition.size(), start_.first_window, WindowIndex{start_.record.last_window},
+                ::isatty(STDERR_FILENO) == 1),
+      restarts_(inputs.partition.size(), 0) {
+  for (std::size_t stage = 0; stage < inputs.partition.size(); ++stage) {
+    accounts_.push_back(std::make_unique<MemoryAccount>());
+  }
+}
+
+LocalClusterPlan TrainingSession::cluster_plan() const {
+  LocalClusterPlan plan;
+  plan.run_id = start_.record.run_id;
+  plan.stages = inputs_.partition.size();
+  plan.first_window = start_.first_window;
+  plan.last_window = WindowIndex{start_.record.last_window};
+  plan.depth = options_.depth;
+  plan.buffer_bytes_max = options_.buffer_limit_mib * 1024 * 1024;
+  plan.checkpoint_every = options_.checkpoint_every;
+  plan.checkpoints = folder_.checkpoints(inputs_.partition);
+  plan.resume_from = start_.states;
+  return plan;
+}
+
+LocalClusterObserver TrainingSession::observer() {
+  LocalClusterObserver observer;
+  observer.window_committed = [this](const WindowReport& report) {
+    metrics_.add(report);
+    progress_.window_committed(report);
+  };
+  observer.span = [this](const TraceSpan& span) { trace_.add(span); };
+  observer.restarted = [this](StageIndex stage, Incarnation, const std::string& message) {
+    ++restarts_.at(stage.value);
+    spdlog::warn("{}", message);
+  };
+  return observer;
+}
+
+void TrainingSession::tidy_checkpoints() const {
+  const std::filesystem::path in_force = folder_.checkpoints(inputs_.partition);
+  for (const StageIndex stage : checkpoint_stages(in_force)) {
+    discard_checkpoints_after(in_force, stage, WindowIndex{start_.first_window.value - 1});
+  }
+  std::error_code error;
+  for (const auto& other : std::filesystem::directory_iterator(in_force.parent_path(), error)) {
+    if (other.path() != in_force) std::filesystem::remove_all(other.path(), error);
+  }
+}
+
+int TrainingSession::run(const std::function<bool()>& stop_requested) {
+  folder_.write_record(start_.record);
+  tidy_checkpoints();
+  const auto begin = std::chrono::steady_clock::now();
+  const LocalClusterOutcome outcome = run_local_cluster(cluster_plan(), inputs_.batches, inputs_.backend_factory(),
+                                                        accounts_, stop_requested, observer());
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  progress_.finish();
+  write_results(outcome, seconds);
+  return report(outcome);
+}
+
+void TrainingSession::write_results(const LocalClusterOutcome& outcome, double seconds) {
+  using Kind = LocalClusterOutcome::Kind;
+  RunRecord& record = start_.record;
+  record.durable = outcome.durable.value;
+  record.wall_seconds += seconds;
+  for (std::size_t stage = 0; stage < restarts_.size(); ++stage) record.restarts[stage] += restarts_[stage];
+  metrics_.finish();
+  trace_.finish();
+  if (outcome.kind == Kind::failed) {
+    record.status = RunRecord::Status::failed;
+    folder_.write_record(record);
+    return;
+  }
+  record.status = outcome.kind == Kind::finished ? RunRecord::Status::finished : RunRecord::Status::stopped;
+  SummaryFacts facts;
+  facts.status = outcome.kind == Kind::finished ? "finished" : "stopped";
+  facts.windows = outcome.durable.value;
+  facts.wall_seconds = record.wall_seconds;
+  facts.partition = inputs_.partition;
+  facts.restarts = record.restarts;
+  std::vector<StageState> states;
+  for (const StageOutcome& stage : outcome.stages) {
+    states.push_back(stage.state);
+    facts.incarnations.push_back(stage.incarnation.value);
+  }
+  facts.adapter_sha256 =
+      write_adapter_folder(folder_.adapter(), states, options_.settings.lora, *inputs_.model.files);
+  summary_ = make_summary(facts, metrics_, accounts_, start_.summary);
+  write_text_file(folder_.summary(), summary_.dump(2) + "\n");
+  folder_.write_record(record);  // last: it says that the rest is there
+}
+
+int TrainingSession::report(const LocalClusterOutcome& outcome) const {
+  using Kind = LocalClusterOutcome::Kind;
+  const std::string resume = "zerolock train --resume " + folder_.path().string();
+  const std::string window = std::to_string(outcome.durable.value);
+  switch (outcome.kind) {
+    case Kind::finished: return status_done;
+    case Kind::stopped:
+      spdlog::warn("stopped after window {}; everything up to there is saved, go on with: {}", window, resume);
+      return status_interrupted;
+    case Kind::failed:
+      spdlog::error("training has paused: {}; everything up to window {} is saved, go on with: {}", outcome.failure,
+                    window, resume);
+      return status_failed;
+  }
+  return status_failed;
+}
+
+}  // namespace zerolock
