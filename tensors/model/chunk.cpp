@@ -30,7 +30,7 @@ class LayerLoader {
     return layer;
   }
 
-  [[nodiscard]] std::size_t stored_bytes() const { return stored_bytes_; }
+  [[nodiscard]] std::size_t mapped_bytes() const { return mapped_bytes_; }
 
  private:
   /// Small tensors are expanded for good.
@@ -41,12 +41,13 @@ class LayerLoader {
 
   AdaptedLinear linear(const std::string& module, std::string_view target) {
     AdaptedLinear made;
-    made.frozen.weight = model_.tensor(module + ".weight");
-    if (transform_) {
+    const StoredTensor mapped = model_.tensor(module + ".weight");
+    {
       const MemoryScope scope(MemoryComponent::weights);
-      made.frozen.weight = transform_(made.frozen.weight);
+      made.frozen.weight = transform_ ? transform_(mapped) : mapped;
     }
-    stored_bytes_ += made.frozen.weight.stored_bytes();
+    // A converted weight lies in memory that the allocator has charged already.
+    if (made.frozen.weight.data() == mapped.data()) mapped_bytes_ += mapped.stored_bytes();
     if (model_.contains(module + ".bias")) made.frozen.bias = vector(module + ".bias");
     if (std::find(lora_.targets.begin(), lora_.targets.end(), target) != lora_.targets.end()) {
       const MemoryScope scope(MemoryComponent::optimizer);
@@ -61,7 +62,7 @@ class LayerLoader {
   at::ScalarType type_;
   const LoraPlan& lora_;
   const WeightTransform& transform_;
-  std::size_t stored_bytes_ = 0;
+  std::size_t mapped_bytes_ = 0;
 };
 
 void check_targets(const std::vector<std::string>& targets) {
@@ -87,7 +88,7 @@ Chunk::Chunk(const ModelFiles& model, LayerRange range, at::ScalarType compute_t
   check_targets(lora.targets);
   LayerLoader loader(model, compute_type, lora, transform);
   for (std::int64_t index = range.first; index < range.last; ++index) layers_.push_back(loader.load(index));
-  stored_bytes_ = loader.stored_bytes();
+  mapped_bytes_ = loader.mapped_bytes();
 }
 
 at::Tensor Chunk::forward(const at::Tensor& x, const std::vector<std::int64_t>& sequence_offsets,

@@ -58,15 +58,15 @@ class Chunk {
   [[nodiscard]] std::vector<LoraPair*> lora_pairs();
   [[nodiscard]] ExpansionScratch& scratch() { return scratch_; }
   [[nodiscard]] const LayerRange& range() const { return range_; }
-  /// Bytes of the frozen weights in their stored format.
-  [[nodiscard]] std::size_t stored_bytes() const { return stored_bytes_; }
+  /// Bytes of the frozen weights that lie in the model's files: no allocator knows of them.
+  [[nodiscard]] std::size_t mapped_bytes() const { return mapped_bytes_; }
 
  private:
   LayerRange range_;
   RotaryTable rotary_;
   ExpansionScratch scratch_;
   std::vector<DecoderLayer> layers_;
-  std::size_t stored_bytes_ = 0;
+  std::size_t mapped_bytes_ = 0;
 };
 
 /// Rows of the embedding for the given token ids (int64 [rows]): [rows, width] in the compute type. Throws

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <optional>
 #include <utility>
 
 #include "tensors/base/error.hpp"
@@ -18,26 +20,29 @@ namespace {
 
 constexpr const char* lora_prefix = "lora.";
 
-/// Converts frozen weights to the format that the settings ask for.
-WeightTransform base_conversion(BaseFormat base) {
-  const auto to = [](StorageFormat format) {
-    return [format](const StoredTensor& weight) {
-      return weight.format() == format ? weight : weight.converted(format);
-    };
-  };
+/// The format that frozen weights are converted to, if the settings ask for one.
+std::optional<StorageFormat> base_format(BaseFormat base) {
   switch (base) {
     case BaseFormat::keep:
       break;
     case BaseFormat::fp32:
-      return to(StorageFormat::f32);
+      return StorageFormat::f32;
     case BaseFormat::bf16:
-      return to(StorageFormat::bf16);
+      return StorageFormat::bf16;
     case BaseFormat::q8_0:
-      return to(StorageFormat::q8_0);
+      return StorageFormat::q8_0;
     case BaseFormat::q4_1:
-      return to(StorageFormat::q4_1);
+      return StorageFormat::q4_1;
   }
-  return {};
+  return std::nullopt;
+}
+
+WeightTransform base_conversion(BaseFormat base) {
+  const std::optional<StorageFormat> format = base_format(base);
+  if (!format) return {};
+  return [format](const StoredTensor& weight) {
+    return weight.format() == *format ? weight : weight.converted(*format);
+  };
 }
 
 LoraPlan lora_plan(const TrainingSettings& settings) {
@@ -66,7 +71,7 @@ class ChunkBackend final : public StageBackend {
         head_(make_readout_head(*model, settings.loss, type_, base_conversion(settings.base))),
         optimizer_(settings.optimizer, trainable_tensors()) {
     if (first_) embedding_ = model->tensor("model.embed_tokens.weight");
-    charge_stored_weights(*model);
+    charge_mapped_weights(*model);
     opening_.end();
   }
 
@@ -90,7 +95,7 @@ class ChunkBackend final : public StageBackend {
   };
 
   std::vector<TrainableTensor> trainable_tensors();
-  void charge_stored_weights(const ModelFiles& model);
+  void charge_mapped_weights(const ModelFiles& model);
   [[nodiscard]] bool compares_readouts() const {
     return settings_.loss.alpha < 1 && (!first_ || settings_.loss.first_chunk_consistency);
   }
@@ -126,13 +131,14 @@ std::vector<TrainableTensor> ChunkBackend::trainable_tensors() {
 }
 
 /// Mapped bytes do not come from LibTorch's allocator. A tied head and the embedding are the same bytes.
-void ChunkBackend::charge_stored_weights(const ModelFiles& model) {
-  charged_bytes_ = static_cast<std::int64_t>(chunk_.stored_bytes());
-  const OutputMatrix& readout = head_->outputs();
-  if (!readout.gathered()) charged_bytes_ += static_cast<std::int64_t>(readout.bytes());
-  const bool same =
-      !readout.gathered() && model.config().tied_embeddings && settings_.base == BaseFormat::keep;
-  if (first_ && !same) charged_bytes_ += static_cast<std::int64_t>(embedding_.stored_bytes());
+void ChunkBackend::charge_mapped_weights(const ModelFiles& model) {
+  charged_bytes_ = static_cast<std::int64_t>(chunk_.mapped_bytes());
+  const std::optional<StorageFormat> format = base_format(settings_.base);
+  const bool head_is_mapped = !head_->outputs().gathered() && (!format || *format == model.head().format());
+  if (head_is_mapped) charged_bytes_ += static_cast<std::int64_t>(model.head().stored_bytes());
+  if (first_ && !(head_is_mapped && model.config().tied_embeddings)) {
+    charged_bytes_ += static_cast<std::int64_t>(embedding_.stored_bytes());
+  }
   account_.add(MemoryComponent::weights, charged_bytes_);
 }
 

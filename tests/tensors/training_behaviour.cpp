@@ -296,6 +296,13 @@ TEST_CASE("memory is charged to its component, and recomputation saves most of t
   const auto weights = peak(false, MemoryComponent::weights);
   CHECK(weights > stored);
   CHECK(weights < stored + 1'000'000);  // the scratch and the norms
+
+  TrainingSettings settings;  // converted weights are counted once
+  settings.base = BaseFormat::fp32;
+  MemoryAccount account;
+  const auto converted = make_chunk_backend(model, StageIndex{1}, {{0, 5}, {5, 10}}, settings, account);
+  CHECK(account.current_bytes(MemoryComponent::weights) >= 2 * stored);
+  CHECK(account.current_bytes(MemoryComponent::weights) < 2 * stored + 10'000);
 }
 
 TEST_CASE("AdamW, SGD, clipping and learning rates follow their formulas") {
