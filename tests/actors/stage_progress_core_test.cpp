@@ -1,0 +1,118 @@
+#include "actors/core/stage_progress_core.hpp"
+
+#include <catch2/catch.hpp>
+
+using namespace zerolock;
+using Kind = StageAction::Kind;
+
+namespace {
+
+StageProgressSetup setup_of(bool has_downstream, std::uint64_t last, std::uint64_t every = 1) {
+  StageProgressSetup setup;
+  setup.has_downstream = has_downstream;
+  setup.checkpoints = {every, WindowIndex{last}};
+  setup.micro_batches = [](WindowIndex) { return std::uint64_t{2}; };
+  return setup;
+}
+
+BatchPosition at_position(std::uint64_t window, std::uint64_t micro_batch) {
+  return {WindowIndex{window}, micro_batch};
+}
+
+/// Takes and trains one micro-batch of an undisturbed worker.
+void train_one(StageProgressCore& core, const BatchPosition& position) {
+  REQUIRE(core.next().kind == Kind::take);
+  core.asked();
+  REQUIRE(core.next().kind == Kind::wait_input);
+  core.received(position, 3);
+  REQUIRE(core.next().kind == Kind::forward);
+  core.forwarded(48);
+  REQUIRE(core.next() == StageAction{Kind::backward, position, false});
+  core.trained();
+}
+
+}  // namespace
+
+TEST_CASE("a window is take, forward, backward for each micro-batch, then step and checkpoint",
+          "[progress]") {
+  StageProgressCore core(setup_of(false, 2));
+  for (std::uint64_t w = 1; w <= 2; ++w) {
+    train_one(core, at_position(w, 0));
+    train_one(core, at_position(w, 1));
+    REQUIRE(core.next() == StageAction{Kind::step, at_position(w, 1), false});
+    core.stepped();
+    REQUIRE(core.next() == StageAction{Kind::checkpoint, at_position(w, 0), false});
+    core.saved();
+  }
+  CHECK(core.next().kind == Kind::finished);
+}
+
+TEST_CASE("an initial state that is not on disk is saved first", "[progress]") {
+  auto setup = setup_of(false, 1);
+  setup.save_first = true;
+  StageProgressCore core(setup);
+  CHECK(core.next() == StageAction{Kind::checkpoint, at_position(0, 0), false});
+  core.saved();
+  CHECK(core.next().kind == Kind::take);
+}
+
+TEST_CASE("at most two checkpoints are under way", "[progress]") {
+  StageProgressCore core(setup_of(false, 9));
+  for (std::uint64_t w = 1; w <= 3; ++w) {
+    train_one(core, at_position(w, 0));
+    train_one(core, at_position(w, 1));
+    core.stepped();
+    if (w < 3) core.saved();
+  }
+  CHECK(core.next().kind == Kind::wait_checkpoint);
+  core.made_durable(WindowIndex{1});
+  CHECK(core.next().kind == Kind::checkpoint);
+}
+
+TEST_CASE("a forward waits for credit and for room, unless its output is held already", "[progress]") {
+  StageProgressCore core(setup_of(true, 9));
+  core.asked();
+  core.received(at_position(1, 0), 3);
+  CHECK(core.next().kind == Kind::wait_output);  // the outbound buffer has not spoken
+  core.allowance({at_position(1, 1), 1, 48, 1, 100, WindowIndex{0}});
+  CHECK(core.next() == StageAction{Kind::forward, at_position(1, 0), false});  // a replay
+  core.forwarded(48);
+  core.trained();
+  core.asked();
+  core.received(at_position(1, 1), 3);
+  CHECK(core.next().kind == Kind::wait_output);
+  core.allowance({at_position(1, 1), 1, 48, 2, 100, WindowIndex{0}});
+  CHECK(core.next() == StageAction{Kind::forward, at_position(1, 1), true});
+  core.forwarded(48);
+  core.trained();
+  core.stepped();
+  core.saved();
+  core.asked();
+  core.received(at_position(2, 0), 3);
+  core.allowance({at_position(2, 0), 2, 96, 9, 100, WindowIndex{0}});
+  CHECK(core.next().kind == Kind::wait_output);  // window 1 will be released
+  core.allowance({at_position(2, 0), 2, 96, 9, 100, WindowIndex{1}});
+  CHECK(core.next().kind == Kind::blocked);  // window 2 itself does not fit
+}
+
+TEST_CASE("a run that ends earlier checkpoints the window that it ends with", "[progress]") {
+  StageProgressCore core(setup_of(false, 9, 4));
+  train_one(core, at_position(1, 0));
+  train_one(core, at_position(1, 1));
+  core.stepped();
+  REQUIRE(core.next().kind == Kind::take);
+  core.asked();
+  core.end_at(WindowIndex{1});
+  CHECK(core.next() == StageAction{Kind::checkpoint, at_position(1, 0), false});
+  core.saved();
+  CHECK(core.next().kind == Kind::finished);
+}
+
+TEST_CASE("what was not due cannot be reported as done", "[progress]") {
+  StageProgressCore core(setup_of(false, 9));
+  CHECK_THROWS_AS(core.forwarded(1), std::logic_error);
+  CHECK_THROWS_AS(core.received(at_position(1, 0), 1), std::logic_error);
+  core.asked();
+  CHECK_THROWS_AS(core.received(at_position(1, 1), 1), std::logic_error);
+  CHECK_THROWS_AS(core.stepped(), std::logic_error);
+}

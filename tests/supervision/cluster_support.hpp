@@ -1,0 +1,73 @@
+#pragma once
+/// A local cluster over the simulated backend, and the same training done without actors to compare with.
+
+#include <ATen/ATen.h>
+
+#include <atomic>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "supervision/local_cluster.hpp"
+#include "tensors/training/simulated_backend.hpp"
+#include "tests/actors/temporary_folder.hpp"
+
+namespace zerolock::test {
+
+inline constexpr std::int64_t simulated_width = 4;
+
+/// Micro-batches of one sequence, with contents that differ; the last window is smaller.
+class CountingBatches final : public MicroBatchProvider {
+ public:
+  CountingBatches(std::uint64_t windows, std::uint64_t micro_batches)
+      : windows_{windows}, micro_batches_(micro_batches) {}
+
+  [[nodiscard]] WindowIndex last_window() const override { return windows_; }
+  [[nodiscard]] std::uint64_t micro_batches(WindowIndex window) const override {
+    return window == windows_ && micro_batches_ > 1 ? micro_batches_ - 1 : micro_batches_;
+  }
+  [[nodiscard]] Entry make(const BatchPosition& position) const override;
+
+ private:
+  WindowIndex windows_;
+  std::uint64_t micro_batches_;
+};
+
+/// What the observer heard.
+struct Heard {
+  std::vector<WindowReport> reports;
+  std::vector<TraceSpan> spans;
+  std::vector<std::string> restarts;
+};
+
+struct ClusterCase {
+  std::uint64_t stages = 3;
+  std::uint64_t windows = 4;
+  std::uint64_t micro_batches = 3;
+  LocalClusterPlan plan;  // stages, last window and folder are filled in
+  BackendFactory make_backend;
+  std::function<bool()> stop_requested;
+  FaultHook fault;
+  std::function<void(const WindowReport&)> on_report;
+};
+
+struct ClusterResult {
+  LocalClusterOutcome outcome;
+  Heard heard;
+};
+
+std::unique_ptr<StageBackend> simulated(StageIndex stage, MemoryAccount& account);
+
+/// Runs in `folder`.
+ClusterResult run_cluster(const ClusterCase& given, const TemporaryFolder& folder);
+
+/// States of all stages after `windows` windows, trained one micro-batch after another in this thread.
+std::vector<StageState> train_in_sequence(std::uint64_t stages, std::uint64_t windows,
+                                          std::uint64_t micro_batches, std::uint64_t plan_windows);
+
+bool same_state(const StageState& a, const StageState& b);
+
+}  // namespace zerolock::test
