@@ -55,6 +55,7 @@ struct LocalClusterOutcome {
   WindowIndex durable;               // the recovery line: what --resume goes on from
   std::vector<StageOutcome> stages;  // finished and stopped
   std::string failure;               // failed: the chain of causes, one line
+  bool bad_input = false;                // failed: `failure` is the message of an InputError: exit status 2
 };
 
 /// Runs to the last window, to a requested stop, or to a failure that restarts cannot mend. Blocks the

@@ -15,13 +15,11 @@ struct JournalRecord {
     run_started,      // text: run id; window: the one before the first
     windows_granted,  // up to window; written before the grant is announced
     stage_durable,    // stage, window
-    stage_restarted,  // stage, incarnation, window it went back to; text: cause
     run_ends_at,      // window; an orderly stop
     run_finished,     // window
     run_failed,       // text: the chain of causes
   } kind = Kind::run_started;
   StageIndex stage;
-  Incarnation incarnation;
   WindowIndex window;
   std::string text;
 

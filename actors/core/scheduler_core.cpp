@@ -8,13 +8,15 @@ namespace zerolock {
 
 SchedulerCore::SchedulerCore(const SchedulerSetup& setup)
     : lead_windows_(setup.lead_windows),
+      ahead_windows_(setup.ahead_windows),
       before_first_{setup.first_window.value - 1},
       last_(std::max(setup.last_window, before_first_)),
       granted_(before_first_),
       line_(before_first_) {
   ZEROLOCK_INVARIANT(setup.stages > 0, "a run has a stage");
   ZEROLOCK_INVARIANT(setup.first_window.value > 0, "training windows count from 1");
-  ZEROLOCK_INVARIANT(setup.lead_windows > 0, "without a lead nothing could ever be granted");
+  ZEROLOCK_INVARIANT(setup.lead_windows > 0 && setup.ahead_windows > 0,
+                     "without a lead nothing could ever be granted");
   stages_.resize(setup.stages, Stage{{}, before_first_, std::nullopt});
 }
 
@@ -23,12 +25,13 @@ SchedulerOrders SchedulerCore::start() {
   return advance();
 }
 
-void SchedulerCore::committed(StageIndex stage, Incarnation incarnation, WindowIndex window) {
+SchedulerOrders SchedulerCore::committed(StageIndex stage, Incarnation incarnation, WindowIndex window) {
   Stage& known = stages_.at(stage.value);
-  if (incarnation < known.incarnation) return;
+  if (incarnation < known.incarnation) return {};
   ZEROLOCK_INVARIANT(window <= granted_, "a stage trains only what was granted");
   known.incarnation = incarnation;
   known.committed = window;
+  return advance();
 }
 
 SchedulerOrders SchedulerCore::durable(StageIndex stage, WindowIndex window) {
@@ -55,16 +58,19 @@ SchedulerOrders SchedulerCore::request_stop() {
 SchedulerOrders SchedulerCore::advance() {
   SchedulerOrders orders;
   WindowIndex oldest = last_;
+  WindowIndex slowest = last_;
   bool all_reported = true;
   for (const Stage& stage : stages_) {
     oldest = std::min(oldest, stage.durable.value_or(before_first_));
+    slowest = std::min(slowest, stage.committed);
     all_reported = all_reported && stage.durable.has_value();
   }
   if (oldest > line_) {
     line_ = oldest;
     orders.recovery_line = line_;
   }
-  const WindowIndex limit = std::min(last_, WindowIndex{line_.value + lead_windows_});
+  const WindowIndex limit = std::min(
+      {last_, WindowIndex{line_.value + lead_windows_}, WindowIndex{slowest.value + ahead_windows_}});
   if (started_ && !stopping_ && limit > granted_) {
     granted_ = limit;
     orders.grant = granted_;

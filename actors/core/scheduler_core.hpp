@@ -13,8 +13,11 @@ struct SchedulerSetup {
   std::uint64_t stages = 1;
   WindowIndex first_window{1};
   WindowIndex last_window{1};  // before first_window: nothing is left to train
-  std::uint64_t lead_windows =
-      1;  // granted beyond the recovery line at most; at least the checkpoint interval
+  /// Granted beyond the recovery line, at most; at least the checkpoint interval.
+  std::uint64_t lead_windows = 1;
+  /// Granted beyond what the slowest stage has committed, at most: enough to keep all stages busy, and no
+  /// more, since a stop waits for all that was granted.
+  std::uint64_t ahead_windows = 1;
 };
 
 /// What is to be announced after an event. Empty: nothing.
@@ -36,7 +39,7 @@ class SchedulerCore {
   SchedulerOrders start();
   /// Stage's optimizer step of `window` is applied. A new incarnation may report a window again; an old one
   /// is ignored.
-  void committed(StageIndex stage, Incarnation incarnation, WindowIndex window);
+  SchedulerOrders committed(StageIndex stage, Incarnation incarnation, WindowIndex window);
   /// A checkpoint of `window` is on disk. Repeated and older reports change nothing.
   SchedulerOrders durable(StageIndex stage, WindowIndex window);
   /// No more grants: every stage ends with the last window granted. Asking again changes nothing.
@@ -60,6 +63,7 @@ class SchedulerCore {
   SchedulerOrders advance();
 
   std::uint64_t lead_windows_;
+  std::uint64_t ahead_windows_;
   WindowIndex before_first_;
   WindowIndex last_;
   WindowIndex granted_;

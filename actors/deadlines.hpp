@@ -1,0 +1,27 @@
+#pragma once
+/// How long anybody waits for anybody. They nest: what answers within one deadline must not itself wait
+/// longer.
+
+#include <chrono>
+
+namespace zerolock {
+
+struct Deadlines {
+  std::chrono::milliseconds journal{10'000};   // one record kept
+  std::chrono::milliseconds restore{120'000};  // a state read and verified
+  std::chrono::milliseconds connect{60'000};   // the downstream of a new outbound buffer says what it lacks
+  std::chrono::milliseconds buffer_summary{5'000};
+  std::chrono::milliseconds stage_summary{10'000};
+  std::chrono::milliseconds executor_summary{20'000};
+  std::chrono::milliseconds join{5'000};  // membership answers
+  std::chrono::milliseconds beat_interval{1'000};
+  std::chrono::milliseconds lease{10'000};  // an executor that was not heard of for so long is silent
+  std::chrono::milliseconds stop_poll{50};  // how often the caller's stop request is looked at
+};
+
+inline constexpr Deadlines deadlines{};
+static_assert(deadlines.buffer_summary < deadlines.stage_summary);
+static_assert(deadlines.stage_summary < deadlines.executor_summary);
+static_assert(2 * deadlines.beat_interval < deadlines.lease);
+
+}  // namespace zerolock

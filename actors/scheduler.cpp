@@ -1,0 +1,97 @@
+#include "actors/scheduler.hpp"
+
+#include <map>
+
+#include "actors/deadlines.hpp"
+#include "actors/failure.hpp"
+
+namespace zerolock {
+namespace {
+
+class Scheduler final : public SchedulerActor::base {
+ public:
+  Scheduler(caf::actor_config& config, caf::actor_addr parent, const SchedulerSetup& setup,
+            SchedulerWiring wiring)
+      : SchedulerActor::base(config), core_(setup), wiring_(std::move(wiring)) {
+    contain_failures(this);
+    live_under(this, parent);
+  }
+
+  [[nodiscard]] const char* name() const override { return "scheduler"; }
+
+  behavior_type make_behavior() override {
+    return {[this](start_atom) {
+              stop_if_requested();
+              carry_out(core_.start());
+            },
+            [this](attach_atom, StageIndex stage, const StageControlActor& control) {
+              stages_[stage] = control;
+              send(control, line_atom::value, core_.recovery_line());
+              if (core_.stopping()) send(control, end_at_atom::value, core_.last_window());
+            },
+            [this](commit_atom, StageIndex stage, Incarnation incarnation, WindowIndex window) {
+              stop_if_requested();
+              carry_out(core_.committed(stage, incarnation, window));
+            },
+            [this](durable_atom, StageIndex stage, WindowIndex window) {
+              stop_if_requested();
+              keep({JournalRecord::Kind::stage_durable, stage, window, {}}, {});
+              carry_out(core_.durable(stage, window));
+            },
+            [this](stop_atom) { stop(); }};
+  }
+
+ private:
+  void stop_if_requested() {
+    if (!core_.stopping() && wiring_.stop_requested()) stop();
+  }
+
+  void stop() {
+    if (core_.stopping()) return;
+    const SchedulerOrders orders = core_.request_stop();
+    keep({JournalRecord::Kind::run_ends_at, {}, core_.last_window(), {}}, {});
+    carry_out(orders);
+  }
+
+  /// What is promised is kept first: a coordinator that starts again must know of it.
+  void carry_out(const SchedulerOrders& orders) {
+    if (orders == SchedulerOrders{}) return;
+    if (orders.grant) {
+      keep({JournalRecord::Kind::windows_granted, {}, *orders.grant, {}}, orders);
+    } else if (orders.finished) {
+      keep({JournalRecord::Kind::run_finished, {}, core_.last_window(), {}}, orders);
+    } else {
+      announce(orders);
+    }
+  }
+
+  void keep(const JournalRecord& record, const SchedulerOrders& then) {
+    request(wiring_.journal, deadlines.journal, append_atom::value, record)
+        .then([this, then](std::uint64_t) { announce(then); },
+              [this](caf::error& error) {
+                quit(make_failure(Failure::permanent, "the journal failed because " + cause_of(error)));
+              });
+  }
+
+  void announce(const SchedulerOrders& orders) {
+    if (orders.grant) send(wiring_.source, grant_atom::value, *orders.grant);
+    for (const auto& [stage, control] : stages_) {
+      if (orders.recovery_line) send(control, line_atom::value, *orders.recovery_line);
+      if (orders.end_at) send(control, end_at_atom::value, *orders.end_at);
+    }
+    if (orders.finished) send(wiring_.owner, end_at_atom::value, core_.last_window(), core_.stopping());
+  }
+
+  SchedulerCore core_;
+  SchedulerWiring wiring_;
+  std::map<StageIndex, StageControlActor> stages_;
+};
+
+}  // namespace
+
+SchedulerActor spawn_scheduler(caf::local_actor& parent, const SchedulerSetup& setup,
+                               SchedulerWiring wiring) {
+  return parent.spawn<Scheduler, caf::monitored>(parent.address(), setup, std::move(wiring));
+}
+
+}  // namespace zerolock

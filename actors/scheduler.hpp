@@ -1,0 +1,20 @@
+#pragma once
+/// The actor that grants windows, keeps the recovery line and knows when the run is over.
+
+#include <functional>
+
+#include "actors/core/scheduler_core.hpp"
+#include "actors/protocol.hpp"
+
+namespace zerolock {
+
+struct SchedulerWiring {
+  JournalActor journal;  // hears of a grant before anybody else
+  BatchSourceActor source;
+  RunOwnerActor owner;                                          // hears of the end
+  std::function<bool()> stop_requested = [] { return false; };  // looked at before each grant
+};
+
+SchedulerActor spawn_scheduler(caf::local_actor& parent, const SchedulerSetup& setup, SchedulerWiring wiring);
+
+}  // namespace zerolock

@@ -1,0 +1,264 @@
+#include "actors/stage_worker.hpp"
+
+#include <ATen/Parallel.h>
+
+#include <optional>
+
+#include "actors/failure.hpp"
+#include "tensors/base/error.hpp"
+
+namespace zerolock {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::size_t spans_kept_max = 256;  // then they go to the recorder, at the latest
+
+/// The sums behind a WindowReport.
+class WindowTally {
+ public:
+  void add(const LossReport& report) {
+    sum_.task_loss += report.task_loss;
+    sum_.consistency_loss += report.consistency_loss;
+    sum_.loss += report.loss;
+    sum_.supervised_rows += report.supervised_rows;
+    sum_.examples += report.examples;
+    ++micro_batches_;
+  }
+  void add_busy(std::chrono::nanoseconds time) { busy_ += time; }
+
+  [[nodiscard]] WindowReport report(StageIndex stage, WindowIndex window, const StepReport& step) const {
+    LossReport mean = sum_;
+    const auto count = static_cast<double>(micro_batches_);
+    mean.task_loss /= count;
+    mean.consistency_loss /= count;
+    mean.loss /= count;
+    return {stage, window, mean, step, busy_};
+  }
+
+ private:
+  LossReport sum_;
+  std::uint64_t micro_batches_ = 0;
+  std::chrono::nanoseconds busy_{0};
+};
+
+class StageWorker final : public StageWorkerActor::base {
+ public:
+  StageWorker(caf::actor_config& config, caf::actor_addr parent, StageWorkerSetup setup)
+      : StageWorkerActor::base(config), setup_(std::move(setup)), progress_(setup_.progress) {
+    contain_failures(this);
+    live_under(this, parent);
+  }
+
+  [[nodiscard]] const char* name() const override { return "stage worker"; }
+
+  behavior_type make_behavior() override {
+    return {[this](start_atom) { on_start(); },
+            [this](entry_atom, const Entry& entry) {
+              entry_ = entry;
+              progress_.received(entry.position, entry.layout->rows());
+              work(FaultPoint::entry_received, entry.position);
+            },
+            [this](allow_atom, const OutputAllowance& allowance) {
+              progress_.allowance(allowance);
+              work();
+            },
+            [this](durable_atom, WindowIndex window) {
+              progress_.made_durable(window);
+              work();
+            },
+            [this](end_at_atom, WindowIndex window) {
+              progress_.end_at(window);
+              work();
+            }};
+  }
+
+  void on_exit() override {
+    flush_spans();
+    backend_.reset();
+    setup_ = {};
+  }
+
+ private:
+  [[nodiscard]] Clock::duration now() const { return Clock::now() - setup_.run_start; }
+
+  void reached(FaultPoint point, const BatchPosition& position) const {
+    if (setup_.fault) setup_.fault(point, setup_.stage, setup_.incarnation, position);
+  }
+
+  void on_start() {
+    if (setup_.own_thread) at::set_num_threads(1);
+    const MemoryScope scope(*setup_.account, MemoryComponent::activations);
+    const auto begin = now();
+    backend_ = setup_.make_backend();
+    ZEROLOCK_INVARIANT(backend_ != nullptr, "the factory makes a backend");
+    if (setup_.state.state) {
+      ZEROLOCK_INVARIANT(setup_.state.state->window == progress_.committed(),
+                         "the state is that of the window");
+      backend_->restore(*setup_.state.state);
+      setup_.state.state.reset();
+    }
+    add_span(TraceSpan::Kind::restore, {progress_.committed(), 0}, begin, now());
+    send(setup_.scheduler, commit_atom::value, setup_.stage, setup_.incarnation, progress_.committed());
+    if (setup_.outbound) {
+      send(setup_.outbound, attach_atom::value, setup_.incarnation, caf::actor_cast<StageWorkerActor>(this));
+    }
+    work();
+  }
+
+  /// Does whatever can be done now. Everything it has to wait for comes as a message.
+  void work() {
+    if (!backend_) return;  // not started yet
+    const MemoryScope scope(*setup_.account, MemoryComponent::activations);
+    while (carry_out(progress_.next())) {
+    }
+  }
+
+  void work(FaultPoint point, const BatchPosition& position) {
+    reached(point, position);
+    work();
+  }
+
+  /// Returns false when there is nothing to do but wait.
+  bool carry_out(const StageAction& action) {
+    note_waiting(action);
+    switch (action.kind) {
+      case StageAction::Kind::take:
+        send(setup_.inbound, take_atom::value, setup_.incarnation, caf::actor_cast<StageWorkerActor>(this));
+        progress_.asked();
+        return true;
+      case StageAction::Kind::forward:
+        forward(action);
+        return true;
+      case StageAction::Kind::backward:
+        backward(action.position);
+        return true;
+      case StageAction::Kind::step:
+        step(action.position);
+        return true;
+      case StageAction::Kind::checkpoint:
+        checkpoint(action.position.window);
+        return true;
+      case StageAction::Kind::blocked:
+        throw InputError(
+            "the outbound buffer of stage " + std::to_string(setup_.stage.value),
+            "has no room for the output of " + to_string(action.position) +
+                ", and none can come before the next checkpoint; allow more bytes, checkpoint more often, "
+                "or make windows smaller");
+      case StageAction::Kind::wait_input:
+      case StageAction::Kind::wait_output:
+      case StageAction::Kind::wait_checkpoint:
+        return false;
+      case StageAction::Kind::finished:
+        flush_spans();
+        return false;
+    }
+    return false;
+  }
+
+  /// The hidden state leaves before the backward begins: the next stage works on it meanwhile.
+  void forward(const StageAction& action) {
+    reached(FaultPoint::forward_begin, action.position);
+    const auto begin = now();
+    at::Tensor hidden = backend_->begin(entry_);
+    account_for(TraceSpan::Kind::forward, action.position, begin);
+    reached(FaultPoint::forward_end, action.position);
+    const std::uint64_t bytes = hidden.defined() ? hidden.nbytes() : 0;
+    if (action.emit) {
+      send(setup_.outbound, put_atom::value,
+           Entry{action.position, setup_.incarnation, entry_.layout, std::move(hidden)});
+    }
+    progress_.forwarded(bytes);
+    entry_ = {};
+    reached(FaultPoint::entry_sent, action.position);
+  }
+
+  void backward(const BatchPosition& position) {
+    const auto begin = now();
+    tally_.add(backend_->finish(position));
+    account_for(TraceSpan::Kind::backward, position, begin);
+    reached(FaultPoint::backward, position);
+    progress_.trained();
+  }
+
+  void step(const BatchPosition& position) {
+    const auto begin = now();
+    const StepReport report = backend_->step(position.window);
+    account_for(TraceSpan::Kind::step, position, begin);
+    reached(FaultPoint::step, position);
+    progress_.stepped();
+    send(setup_.scheduler, commit_atom::value, setup_.stage, setup_.incarnation, position.window);
+    send(setup_.recorder, report_atom::value, tally_.report(setup_.stage, position.window, report));
+    tally_ = {};
+    flush_spans();
+  }
+
+  void checkpoint(WindowIndex window) {
+    const MemoryScope scope(MemoryComponent::optimizer);
+    StageState state = backend_->state();
+    state.window = window;
+    send(setup_.keeper, save_atom::value, setup_.incarnation,
+         SharedState{std::make_shared<const StageState>(std::move(state))});
+    progress_.saved();
+  }
+
+  void note_waiting(const StageAction& action) {
+    const bool input = action.kind == StageAction::Kind::take || action.kind == StageAction::Kind::wait_input;
+    const bool output =
+        action.kind == StageAction::Kind::wait_output || action.kind == StageAction::Kind::wait_checkpoint;
+    if (input || output) {
+      if (!waiting_) waiting_ = Waiting{input, action.position, now()};
+      return;
+    }
+    if (!waiting_) return;
+    add_span(waiting_->input ? TraceSpan::Kind::wait_input : TraceSpan::Kind::wait_output, waiting_->position,
+             waiting_->since, now());
+    waiting_.reset();
+  }
+
+  void account_for(TraceSpan::Kind kind, const BatchPosition& position, Clock::duration begin) {
+    const auto end = now();
+    tally_.add_busy(end - begin);
+    add_span(kind, position, begin, end);
+  }
+
+  void add_span(TraceSpan::Kind kind, const BatchPosition& position, Clock::duration begin,
+                Clock::duration end) {
+    spans_.push_back({kind, setup_.stage, setup_.incarnation, position, begin, end});
+    if (spans_.size() >= spans_kept_max) flush_spans();
+  }
+
+  void flush_spans() {
+    if (spans_.empty() || !setup_.recorder) return;
+    send(setup_.recorder, spans_atom::value, std::exchange(spans_, {}));
+  }
+
+  struct Waiting {
+    bool input = false;
+    BatchPosition position;
+    Clock::duration since{0};
+  };
+
+  StageWorkerSetup setup_;
+  StageProgressCore progress_;
+  std::unique_ptr<StageBackend> backend_;
+  Entry entry_;  // received, and not forwarded yet
+  WindowTally tally_;
+  std::vector<TraceSpan> spans_;
+  std::optional<Waiting> waiting_;
+};
+
+}  // namespace
+
+StageWorkerActor spawn_stage_worker(caf::local_actor& parent, const StageWorkerSetup& setup) {
+  StageWorkerActor worker;
+  if (setup.own_thread) {
+    worker = parent.spawn<StageWorker, caf::monitored + caf::detached>(parent.address(), setup);
+  } else {
+    worker = parent.spawn<StageWorker, caf::monitored>(parent.address(), setup);
+  }
+  caf::anon_send(worker, start_atom::value);
+  return worker;
+}
+
+}  // namespace zerolock

@@ -1,0 +1,168 @@
+#include "supervision/coordinator_supervisor.hpp"
+
+#include <algorithm>
+#include <optional>
+
+#include "actors/batch_source.hpp"
+#include "actors/deadlines.hpp"
+#include "actors/failure.hpp"
+#include "actors/journal_keeper.hpp"
+#include "actors/membership.hpp"
+#include "actors/scheduler.hpp"
+#include "supervision/children.hpp"
+#include "supervision/executor_supervisor.hpp"
+
+namespace zerolock {
+namespace {
+
+enum Child : std::size_t {
+  recorder_child,
+  journal_child,
+  membership_child,
+  source_child,
+  scheduler_child,
+  executor_child,
+  child_count
+};
+constexpr const char* child_names[child_count] = {"the run recorder", "the journal",   "membership",
+                                                  "the batch source", "the scheduler", "the executor"};
+
+class CoordinatorSupervisor final : public CoordinatorSupervisorActor::base {
+ public:
+  CoordinatorSupervisor(caf::actor_config& config, caf::actor_addr parent, CoordinatorSetup setup)
+      : CoordinatorSupervisorActor::base(config), parent_(parent), setup_(std::move(setup)) {
+    contain_failures(this);
+    monitor(parent);
+    set_down_handler([this](caf::down_msg& down) { on_down(down); });
+    set_exit_handler([this](caf::exit_msg&) { fail("it was told to go", false); });
+  }
+
+  [[nodiscard]] const char* name() const override { return "coordinator supervisor"; }
+
+  behavior_type make_behavior() override {
+    start_children();
+    return {[this](end_at_atom, WindowIndex, bool stopped) {
+              end_.stopped = stopped;
+              gather_summaries();
+            },
+            [this](stop_atom) {
+              if (scheduler_) send(scheduler_, stop_atom::value);
+            }};
+  }
+
+  void on_exit() override {
+    children_.clear();
+    scheduler_ = nullptr;
+    executor_ = nullptr;
+    setup_ = {};
+  }
+
+ private:
+  template <class Handle>
+  const Handle& started(Child child, const Handle& handle) {
+    children_.started(child, caf::actor_cast<caf::actor>(handle));
+    return handle;
+  }
+
+  void start_children() {
+    const auto recorder = started(recorder_child, spawn_run_recorder(*this, setup_.sinks));
+    const auto journal = started(journal_child, spawn_journal_keeper(*this, make_memory_journal()));
+    const auto membership = started(membership_child, spawn_membership(*this, setup_.version));
+    const auto source =
+        started(source_child, spawn_batch_source(*this, setup_.batches, *setup_.source_account));
+    scheduler_ = started(
+        scheduler_child,
+        spawn_scheduler(*this, setup_.schedule,
+                        {journal, source, caf::actor_cast<RunOwnerActor>(this), setup_.stop_requested}));
+    StageCommons commons = setup_.commons;
+    commons.recorder = recorder;
+    commons.scheduler = scheduler_;
+    executor_ = started(executor_child,
+                        spawn_executor_supervisor(
+                            *this, {setup_.card, std::make_shared<const StageCommons>(std::move(commons)),
+                                    std::move(setup_.stages), membership, source}));
+    const WindowIndex before{setup_.schedule.first_window.value - 1};
+    anon_send_record(journal, {JournalRecord::Kind::run_started, {}, before, setup_.run_id});
+    send(scheduler_, start_atom::value);
+  }
+
+  /// The scheduler's own records follow in the same mailbox, so this one is the first.
+  void anon_send_record(const JournalActor& journal, const JournalRecord& record) {
+    request(journal, deadlines.journal, append_atom::value, record)
+        .then([](std::uint64_t) {},
+              [this](caf::error& error) { fail("the journal failed because " + cause_of(error), false); });
+  }
+
+  void gather_summaries() {
+    request(executor_, deadlines.executor_summary, summary_atom::value)
+        .then(
+            [this](const std::vector<StageSummary>& stages) {
+              if (closing_) return;
+              end_.finished = true;
+              end_.stages = stages;
+              std::sort(end_.stages.begin(), end_.stages.end(),
+                        [](const StageSummary& a, const StageSummary& b) { return a.stage < b.stage; });
+              close();
+            },
+            [this](caf::error& error) {
+              fail("the stages did not report because " + cause_of(error), false);
+            });
+  }
+
+  void on_down(const caf::down_msg& down) {
+    if (down.source == parent_) {
+      quit(caf::exit_reason::user_shutdown);
+      return;
+    }
+    const auto child = children_.find(down.source);
+    if (!child) return;
+    const bool expected = children_.down(*child);
+    if (!expected && !closing_) {
+      const std::string cause = cause_of(down.reason);
+      if (is_bad_input(down.reason)) {
+        fail(cause, true);
+      } else if (*child == executor_child && is_permanent(down.reason)) {
+        fail(cause, false);
+      } else {
+        fail(std::string(child_names[*child]) + " failed because " + cause, false);
+      }
+    } else {
+      continue_stop();
+    }
+  }
+
+  void fail(const std::string& cause, bool bad_input) {
+    if (closing_) return;
+    end_.failure = cause;
+    end_.bad_input = bad_input;
+    close();
+  }
+
+  void close() {
+    closing_ = true;
+    children_.stop_from(recorder_child);
+    continue_stop();
+  }
+
+  void continue_stop() {
+    if (!children_.continue_stop(this)) return;
+    caf::anon_send(setup_.owner, end_at_atom::value, std::move(end_));
+    quit(caf::exit_reason::normal);
+  }
+
+  caf::actor_addr parent_;
+  CoordinatorSetup setup_;
+  Children children_{child_count};
+  SchedulerActor scheduler_;
+  ExecutorSupervisorActor executor_;
+  RunEnd end_;
+  bool closing_ = false;
+};
+
+}  // namespace
+
+CoordinatorSupervisorActor spawn_coordinator_supervisor(caf::local_actor& parent, CoordinatorSetup setup) {
+  return parent.spawn<CoordinatorSupervisor, caf::monitored>(parent.address(), std::move(setup));
+}
+
+}  // namespace zerolock

@@ -1,0 +1,342 @@
+#include "supervision/stage_supervisor.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+
+#include "actors/checkpoint_keeper.hpp"
+#include "actors/deadlines.hpp"
+#include "actors/failure.hpp"
+#include "actors/hidden_state_buffer.hpp"
+#include "actors/outbound_buffer.hpp"
+#include "actors/stage_worker.hpp"
+#include "supervision/children.hpp"
+
+namespace zerolock {
+namespace {
+
+/// From left to right: each depends on those before it. The two buffers stand and fall together, since a new
+/// outbound buffer may need windows made again whose inputs the old inbound buffer has released.
+enum Child : std::size_t { inbound_child, outbound_child, keeper_child, worker_child, child_count };
+
+constexpr WindowIndex any_window{std::numeric_limits<std::uint64_t>::max()};
+
+class StageSupervisor final : public StageSupervisorActor::base {
+ public:
+  StageSupervisor(caf::actor_config& config, caf::actor_addr parent,
+                  std::shared_ptr<const StageCommons> commons, StageSupervisorSetup setup)
+      : StageSupervisorActor::base(config),
+        parent_(parent),
+        commons_(std::move(commons)),
+        setup_(std::move(setup)),
+        policy_(commons_->intensity),
+        before_first_{commons_->first_window.value - 1},
+        line_(before_first_) {
+    contain_failures(this);
+    monitor(parent);
+    set_down_handler([this](caf::down_msg& down) { on_down(down); });
+    set_exit_handler([this](caf::exit_msg&) { close(caf::exit_reason::user_shutdown); });
+  }
+
+  [[nodiscard]] const char* name() const override { return "stage supervisor"; }
+
+  behavior_type make_behavior() override {
+    return {[this](line_atom, WindowIndex line) {
+              line_ = std::max(line_, line);
+              if (outbound_) send(outbound_, line_atom::value, line_);
+              if (keeper_) send(keeper_, line_atom::value, line_);
+            },
+            [this](end_at_atom, WindowIndex window) {
+              end_at_ = window;
+              if (worker_) send(worker_, end_at_atom::value, window);
+            },
+            [this](summary_atom) { return summarise(); },
+            [this](durable_atom, WindowIndex window) {
+              // A keeper that is gone may still be heard; what it wrote is found on the disk.
+              if (keeper_ && caf::actor_cast<caf::actor_addr>(current_sender()) == keeper_.address()) {
+                note_durable(window);
+              }
+            },
+            [this](start_atom) {
+              send(commons_->scheduler, attach_atom::value, setup_.stage,
+                   StageControlActor{caf::actor_cast<StageControlActor>(this)});
+              start_from(inbound_child);
+            },
+            [this](restart_atom) {
+              if (!closing_ && children_.stopped()) start_from(children_.stop_target());
+            }};
+  }
+
+  void on_exit() override {
+    children_.clear();
+    forget_from(inbound_child);
+    setup_ = {};
+  }
+
+ private:
+  [[nodiscard]] bool last_stage() const { return setup_.stage.value + 1 == commons_->stages; }
+
+  [[nodiscard]] CheckpointSchedule checkpoints() const {
+    CheckpointSchedule schedule = commons_->checkpoints;
+    if (end_at_) schedule.last = *end_at_;
+    return schedule;
+  }
+
+  // -- starting
+  // ----------------------------------------------------------------------------------------------------
+
+  void start_from(std::size_t first) {
+    if (first <= inbound_child) start_buffers();
+    if (first <= keeper_child) start_keeper();
+    begin_life(first <= inbound_child);
+  }
+
+  void start_buffers() {
+    inbound_ = spawn_hidden_state_buffer(
+        *this, {setup_.stage, before_first_, commons_->depth, commons_->buffer_bytes_max, checkpoints(),
+                commons_->micro_batches});
+    children_.started(inbound_child, caf::actor_cast<caf::actor>(inbound_));
+    if (!last_stage()) {
+      outbound_ = spawn_outbound_buffer(
+          *this, {setup_.stage, line_, commons_->buffer_bytes_max, commons_->micro_batches});
+      children_.started(outbound_child, caf::actor_cast<caf::actor>(outbound_));
+    }
+    send(setup_.executor, ports_atom::value, setup_.stage, inbound_,
+         outbound_ ? UpstreamActor{outbound_} : UpstreamActor{});
+  }
+
+  void start_keeper() {
+    keeper_ = spawn_checkpoint_keeper(
+        *this, {setup_.stage, commons_->checkpoint_root, before_first_, incarnation_.value == 0,
+                commons_->own_threads, commons_->run_start, commons_->fault,
+                DurabilityOwnerActor{caf::actor_cast<DurabilityOwnerActor>(this)}, commons_->recorder});
+    children_.started(keeper_child, caf::actor_cast<caf::actor>(keeper_));
+  }
+
+  /// A new life of the worker: how far back the outputs must reach, the state, the inputs, the worker.
+  void begin_life(bool new_buffers) {
+    const std::uint64_t attempt = ++attempt_;
+    if (!new_buffers || !outbound_) {
+      restore(attempt, any_window);
+      return;
+    }
+    request(outbound_, deadlines.connect, lacks_atom::value)
+        .then([this, attempt](
+                  const BatchPosition& lacks) { restore(attempt, WindowIndex{lacks.window.value - 1}); },
+              [this, attempt](caf::error& error) {
+                if (attempt == attempt_)
+                  answer_missing(outbound_child, "the next stage did not connect", error);
+              });
+  }
+
+  void restore(std::uint64_t attempt, WindowIndex at_most) {
+    if (attempt != attempt_) return;
+    if (incarnation_.value == 0) {
+      start_worker(setup_.initial, before_first_, true);
+      return;
+    }
+    // The keeper answers after all that it was given to save, and has said what became durable by then.
+    request(keeper_, deadlines.restore, restore_atom::value, at_most)
+        .then([this, attempt](const RestoredState& restored) { on_restored(attempt, restored); },
+              [this, attempt](caf::error& error) {
+                if (attempt != attempt_) return;
+                if (!durable_ && is_permanent(error)) {
+                  start_worker(setup_.initial, before_first_, true);
+                } else {
+                  answer_missing(keeper_child, "no state was restored", error);
+                }
+              });
+  }
+
+  void on_restored(std::uint64_t attempt, const RestoredState& restored) {
+    if (attempt != attempt_) return;
+    if (!durable_) {  // what it found is of another run: this one has nothing on disk yet
+      start_worker(setup_.initial, before_first_, true);
+      return;
+    }
+    const WindowIndex window = restored.shared.state->window;
+    if (released_ && window < *released_) {
+      // The inputs after an older checkpoint are no longer here, but the previous stage still has them.
+      released_.reset();
+      restart_from(inbound_child, std::chrono::nanoseconds{0});
+      return;
+    }
+    for (const std::string& problem : restored.problems) {
+      cause_ += "; passed over a bad checkpoint: " + problem;
+    }
+    note_durable(window);
+    start_worker(restored.shared, window, false);
+  }
+
+  void start_worker(const SharedState& state, WindowIndex committed, bool save_first) {
+    incarnation_ = incarnation_.next();
+    send(inbound_, rewind_atom::value, committed, incarnation_);
+    released_ = std::max(released_.value_or(committed), committed);
+    StageWorkerSetup worker;
+    worker.stage = setup_.stage;
+    worker.incarnation = incarnation_;
+    worker.state = state;
+    worker.progress.committed = committed;
+    worker.progress.save_first = save_first;
+    worker.progress.has_downstream = !last_stage();
+    worker.progress.checkpoints = checkpoints();
+    worker.progress.micro_batches = commons_->micro_batches;
+    worker.own_thread = commons_->own_threads;
+    worker.run_start = commons_->run_start;
+    worker.make_backend = setup_.make_backend;
+    worker.account = setup_.account;
+    worker.fault = commons_->fault;
+    worker.inbound = inbound_;
+    worker.outbound = outbound_;
+    worker.keeper = keeper_;
+    worker.scheduler = commons_->scheduler;
+    worker.recorder = commons_->recorder;
+    worker_ = spawn_stage_worker(*this, worker);
+    children_.started(worker_child, caf::actor_cast<caf::actor>(worker_));
+    if (incarnation_.value > 1) {
+      send(commons_->recorder, restart_atom::value,
+           StageRestart{setup_.stage, incarnation_, committed, cause_});
+    }
+  }
+
+  void note_durable(WindowIndex window) {
+    // Said again even if it is known: a new life of buffer and worker may not have heard it.
+    durable_ = std::max(durable_.value_or(window), window);
+    released_ = std::max(released_.value_or(window), window);
+    send(inbound_, durable_atom::value, window);
+    if (worker_) send(worker_, durable_atom::value, window);
+    send(commons_->scheduler, durable_atom::value, setup_.stage, window);
+  }
+
+  // -- failing
+  // -----------------------------------------------------------------------------------------------------
+
+  void on_down(const caf::down_msg& down) {
+    if (down.source == parent_) {
+      quit(caf::exit_reason::user_shutdown);  // the children see this supervisor go, and follow
+      return;
+    }
+    const auto child = children_.find(down.source);
+    if (!child) return;
+    const bool expected = children_.down(*child);
+    forget_from(*child, *child + 1);
+    if (!expected && !closing_) {
+      failed(*child, down.reason);
+    } else {
+      continue_stop();
+    }
+  }
+
+  /// A request ended without its answer. If the other side is gone, its end is reported anyway.
+  void answer_missing(Child child, const std::string& what, const caf::error& error) {
+    if (closing_ || !children_.running(child)) return;
+    if (is_permanent(error) || error == caf::sec::request_timeout) {
+      failed(child, make_failure(is_permanent(error) ? Failure::permanent : Failure::transient,
+                                 what + " because " + cause_of(error)));
+    }
+  }
+
+  void failed(std::size_t child, const caf::error& reason) {
+    const std::string stage = "stage " + std::to_string(setup_.stage.value);
+    if (is_bad_input(reason)) {
+      close(reason);
+      return;
+    }
+    cause_ = cause_of(reason);
+    if (is_permanent(reason)) {
+      close(make_failure(Failure::permanent, stage + " failed because " + cause_));
+      return;
+    }
+    const auto delay = policy_.failed(clock().now().time_since_epoch());
+    if (!delay) {
+      const auto period = std::chrono::duration_cast<std::chrono::seconds>(policy_.intensity().period);
+      close(make_failure(Failure::permanent, stage + " failed " + std::to_string(policy_.recent_failures()) +
+                                                 " times within " + std::to_string(period.count()) +
+                                                 " s, the last time because " + cause_));
+      return;
+    }
+    restart_from(child <= outbound_child ? inbound_child : static_cast<Child>(child), *delay);
+  }
+
+  /// Stops the child and all that depend on it, waits until they are gone (a thread that computes cannot be
+  /// cut short, and its processor is not free before), and starts them again.
+  void restart_from(Child child, std::chrono::nanoseconds delay) {
+    ++attempt_;
+    restart_delay_ = std::max(restart_delay_, delay);
+    if (child == inbound_child) released_.reset();
+    children_.stop_from(child);
+    continue_stop();
+  }
+
+  void continue_stop() {
+    if (!children_.continue_stop(this)) return;
+    if (closing_) {
+      quit(*closing_);
+    } else if (restart_delay_ == std::chrono::nanoseconds{0}) {
+      send(this, restart_atom::value);
+    } else {
+      delayed_send(this, std::exchange(restart_delay_, std::chrono::nanoseconds{0}), restart_atom::value);
+    }
+  }
+
+  void close(const caf::error& reason) {
+    if (closing_) return;
+    closing_ = reason;
+    ++attempt_;
+    children_.stop_from(inbound_child);
+    continue_stop();
+  }
+
+  void forget_from(std::size_t first, std::size_t last = child_count) {
+    if (first <= inbound_child && inbound_child < last) inbound_ = nullptr;
+    if (first <= outbound_child && outbound_child < last) outbound_ = nullptr;
+    if (first <= keeper_child && keeper_child < last) keeper_ = nullptr;
+    if (first <= worker_child && worker_child < last) worker_ = nullptr;
+  }
+
+  caf::result<StageSummary> summarise() {
+    if (!inbound_) return make_failure(Failure::transient, "the stage is restarting");
+    auto promise = make_response_promise<StageSummary>();
+    request(inbound_, deadlines.buffer_summary, summary_atom::value)
+        .then(
+            [this, promise](const InboundStatistics& seen) mutable {
+              promise.deliver(StageSummary{setup_.stage, incarnation_, seen.dropped});
+            },
+            [promise](caf::error& error) mutable { promise.deliver(error); });
+    return promise;
+  }
+
+  caf::actor_addr parent_;
+  std::shared_ptr<const StageCommons> commons_;
+  StageSupervisorSetup setup_;
+  RestartPolicy policy_;
+  Children children_{child_count};
+  HiddenStateBufferActor inbound_;
+  OutboundBufferActor outbound_;  // none for the last stage
+  CheckpointKeeperActor keeper_;
+  StageWorkerActor worker_;
+
+  WindowIndex before_first_;
+  WindowIndex line_;
+  Incarnation incarnation_;
+  std::optional<WindowIndex> durable_;   // on disk; none before the initial state is
+  std::optional<WindowIndex> released_;  // entries up to here have left the inbound buffer; none: it is new
+  std::optional<WindowIndex> end_at_;
+  std::uint64_t attempt_ = 0;  // fences answers to requests of an earlier attempt
+  std::chrono::nanoseconds restart_delay_{0};
+  std::string cause_;                  // of the latest failure
+  std::optional<caf::error> closing_;  // the reason with which it will end
+};
+
+}  // namespace
+
+StageSupervisorActor spawn_stage_supervisor(caf::local_actor& parent,
+                                            std::shared_ptr<const StageCommons> commons,
+                                            StageSupervisorSetup setup) {
+  auto supervisor =
+      parent.spawn<StageSupervisor, caf::monitored>(parent.address(), std::move(commons), std::move(setup));
+  caf::anon_send(supervisor, start_atom::value);
+  return supervisor;
+}
+
+}  // namespace zerolock

@@ -1,0 +1,49 @@
+#pragma once
+/// The actor that keeps one stage alive: buffers, keeper and worker, in this order, each depending on those
+/// before it.
+
+#include <chrono>
+#include <filesystem>
+#include <functional>
+#include <memory>
+
+#include "actors/core/fault_point.hpp"
+#include "actors/core/window_order.hpp"
+#include "actors/protocol.hpp"
+#include "supervision/restart_policy.hpp"
+#include "tensors/base/memory_account.hpp"
+#include "tensors/training/stage_backend.hpp"
+
+namespace zerolock {
+
+/// What all stages of a run share. Immutable.
+struct StageCommons {
+  std::uint64_t stages = 1;
+  WindowIndex first_window{1};
+  CheckpointSchedule checkpoints;
+  MicroBatchCount micro_batches;
+  std::uint64_t depth = 4;
+  std::size_t buffer_bytes_max = 0;
+  std::filesystem::path checkpoint_root;
+  RestartIntensity intensity;
+  bool own_threads = true;  // workers and keepers; false for tests that step through messages
+  std::chrono::steady_clock::time_point run_start;
+  FaultHook fault;
+  SchedulerActor scheduler;
+  RunRecorderActor recorder;
+};
+
+struct StageSupervisorSetup {
+  StageIndex stage;
+  SharedState initial;  // of the window before the first; null: what the backend makes itself
+  std::function<std::unique_ptr<StageBackend>()> make_backend;
+  MemoryAccount* account = nullptr;
+  ExecutorSupervisorActor executor;
+};
+
+/// Ends with a chain of causes when restarts cannot mend the stage.
+StageSupervisorActor spawn_stage_supervisor(caf::local_actor& parent,
+                                            std::shared_ptr<const StageCommons> commons,
+                                            StageSupervisorSetup setup);
+
+}  // namespace zerolock
