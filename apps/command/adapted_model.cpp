@@ -2,7 +2,8 @@
 
 namespace zerolock {
 
-AdaptedModel::AdaptedModel(const std::filesystem::path& model, const std::optional<std::filesystem::path>& adapter)
+AdaptedModel::AdaptedModel(const std::filesystem::path& model,
+                           const std::optional<std::filesystem::path>& adapter)
     : opened_(open_model(model)) {
   if (adapter) adapter_ = read_adapter(*adapter, *opened_.files);
 }

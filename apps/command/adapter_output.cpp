@@ -27,7 +27,8 @@ std::string write_adapter_folder(const std::filesystem::path& folder, const std:
   for (const StageState& state : states) {
     for (const auto& [name, tensor] : state.tensors) {
       if (name.rfind(lora_prefix, 0) != 0) continue;
-      const bool added = adapter.tensors.emplace(name.substr(lora_prefix.size()), tensor.to(at::kFloat)).second;
+      const bool added =
+          adapter.tensors.emplace(name.substr(lora_prefix.size()), tensor.to(at::kFloat)).second;
       ZEROLOCK_INVARIANT(added, "no two stages train the same matrix");
     }
   }

@@ -11,9 +11,9 @@
 
 namespace zerolock {
 
-/// Writes the LoRA matrices of all stages to `folder` (adapter_config.json, adapter_model.safetensors): beside it
-/// first, then renamed, so that a reader never sees half an adapter. Returns the SHA-256 of the weights' file. Throws
-/// RunError.
+/// Writes the LoRA matrices of all stages to `folder` (adapter_config.json, adapter_model.safetensors):
+/// beside it first, then renamed, so that a reader never sees half an adapter. Returns the SHA-256 of the
+/// weights' file. Throws RunError.
 std::string write_adapter_folder(const std::filesystem::path& folder, const std::vector<StageState>& states,
                                  const LoraSettings& lora, const ModelFiles& model);
 

@@ -105,16 +105,18 @@ class BenchOverheadCommand : public Command {
     plan.checkpoint_every = windows;
     plan.checkpoints = folder.path();
     std::vector<std::unique_ptr<MemoryAccount>> accounts;
-    for (std::uint64_t stage = 0; stage < stages; ++stage) accounts.push_back(std::make_unique<MemoryAccount>());
+    for (std::uint64_t stage = 0; stage < stages; ++stage)
+      accounts.push_back(std::make_unique<MemoryAccount>());
     const BackendFactory make_backend = [](StageIndex stage, MemoryAccount&) {
       return make_simulated_backend(stage, width);
     };
     const auto begin = std::chrono::steady_clock::now();
-    const LocalClusterOutcome outcome =
-        run_local_cluster(plan, std::make_shared<ConstantBatches>(windows, accumulate_), make_backend, accounts,
-                          [] { return false; }, LocalClusterObserver{});
+    const LocalClusterOutcome outcome = run_local_cluster(
+        plan, std::make_shared<ConstantBatches>(windows, accumulate_), make_backend, accounts,
+        [] { return false; }, LocalClusterObserver{});
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-    if (outcome.kind != LocalClusterOutcome::Kind::finished) throw RunError("the run failed: " + outcome.failure);
+    if (outcome.kind != LocalClusterOutcome::Kind::finished)
+      throw RunError("the run failed: " + outcome.failure);
     return seconds;
   }
 
@@ -128,6 +130,8 @@ class BenchOverheadCommand : public Command {
 
 }  // namespace
 
-std::unique_ptr<Command> make_bench_overhead_command() { return std::make_unique<BenchOverheadCommand>(); }
+std::unique_ptr<Command> make_bench_overhead_command() {
+  return std::make_unique<BenchOverheadCommand>();
+}
 
 }  // namespace zerolock

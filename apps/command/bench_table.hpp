@@ -8,7 +8,7 @@ namespace zerolock {
 
 struct BenchResult {
   std::string bench;
-  nlohmann::ordered_json rows = nlohmann::ordered_json::array();      // flat objects with the same keys
+  nlohmann::ordered_json rows = nlohmann::ordered_json::array();  // flat objects with the same keys
   nlohmann::ordered_json ratios = nlohmann::ordered_json::object();
   bool simulated = false;  // true if no model was computed
 

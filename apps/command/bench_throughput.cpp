@@ -31,12 +31,13 @@ struct Clocks {
     rusage usage{};
     ::getrusage(RUSAGE_SELF, &usage);
     const auto wall = std::chrono::steady_clock::now().time_since_epoch();
-    return {std::chrono::duration<double>(wall).count(), seconds_of(usage.ru_utime) + seconds_of(usage.ru_stime)};
+    return {std::chrono::duration<double>(wall).count(),
+            seconds_of(usage.ru_utime) + seconds_of(usage.ru_stime)};
   }
 };
 
-/// A run's steady part: from where the last stage committed its first window, so that all stages have work, to where
-/// the first stage committed its last, after which they run dry one after another.
+/// A run's steady part: from where the last stage committed its first window, so that all stages have work,
+/// to where the first stage committed its last, after which they run dry one after another.
 struct SteadyPart {
   Clocks begin;
   Clocks end;
@@ -60,7 +61,8 @@ class BenchThroughputCommand : public Command {
 
   int run(OptionTable& table) override {
     if (options_.config) table.read(*options_.config);
-    if (table.given("out") || options_.resume) throw InputError("bench throughput", "keeps nothing: leave --out away");
+    if (table.given("out") || options_.resume)
+      throw InputError("bench throughput", "keeps nothing: leave --out away");
     const TemporaryFolder folder;
     options_.out = folder.path();
     if (table.given("epochs")) options_.windows.reset();
@@ -79,12 +81,14 @@ class BenchThroughputCommand : public Command {
                                     double sgemm_gflops) const {
     const std::size_t stages = inputs.partition.size();
     const WindowIndex last_window = inputs.batches->last_window();
-    if (last_window.value < 3) throw InputError("--windows", "at least 3 windows are needed for a steady part");
+    if (last_window.value < 3)
+      throw InputError("--windows", "at least 3 windows are needed for a steady part");
     std::vector<StageUse> uses(stages);
     std::vector<std::unique_ptr<MemoryAccount>> accounts;
-    for (std::size_t stage = 0; stage < stages; ++stage) accounts.push_back(std::make_unique<MemoryAccount>());
+    for (std::size_t stage = 0; stage < stages; ++stage)
+      accounts.push_back(std::make_unique<MemoryAccount>());
     const BackendFactory make_backend = [&uses, make = inputs.backend_factory()](StageIndex stage,
-                                                                                MemoryAccount& account) {
+                                                                                 MemoryAccount& account) {
       return measured(make(stage, account), uses.at(stage.value));
     };
     SteadyPart steady;
@@ -131,7 +135,8 @@ class BenchThroughputCommand : public Command {
             {"gemm_gflops", gemm > 0 ? use.flops / gemm * 1e-9 : 0.0}};
   }
 
-  static void add_ratios(BenchResult& result, const SteadyPart& steady, const Clocks& begin, const Clocks& end) {
+  static void add_ratios(BenchResult& result, const SteadyPart& steady, const Clocks& begin,
+                         const Clocks& end) {
     const double cores = std::max(1U, std::thread::hardware_concurrency());
     const double steady_wall = steady.end.wall - steady.begin.wall;
     if (steady_wall > 0) {
@@ -153,9 +158,10 @@ class BenchThroughputCommand : public Command {
     plan.buffer_bytes_max = options_.buffer_limit_mib * 1024 * 1024;
     plan.checkpoint_every = options_.checkpoint_every;
     plan.checkpoints = folder;
-    const LocalClusterOutcome outcome =
-        run_local_cluster(plan, inputs.batches, make_backend, accounts, [] { return false; }, observer);
-    if (outcome.kind != LocalClusterOutcome::Kind::finished) throw RunError("the run failed: " + outcome.failure);
+    const LocalClusterOutcome outcome = run_local_cluster(
+        plan, inputs.batches, make_backend, accounts, [] { return false; }, observer);
+    if (outcome.kind != LocalClusterOutcome::Kind::finished)
+      throw RunError("the run failed: " + outcome.failure);
   }
 
   TrainOptions options_;
@@ -163,6 +169,8 @@ class BenchThroughputCommand : public Command {
 
 }  // namespace
 
-std::unique_ptr<Command> make_bench_throughput_command() { return std::make_unique<BenchThroughputCommand>(); }
+std::unique_ptr<Command> make_bench_throughput_command() {
+  return std::make_unique<BenchThroughputCommand>();
+}
 
 }  // namespace zerolock

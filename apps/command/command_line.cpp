@@ -31,7 +31,8 @@ struct BoundCommand {
 
 class CommandLine {
  public:
-  CommandLine() : root_("Fine-tunes a large language model in stages that never wait for each other's gradients.") {
+  CommandLine()
+      : root_("Fine-tunes a large language model in stages that never wait for each other's gradients.") {
     root_.name("zerolock");
     root_.allow_extras();
     root_.require_subcommand(0, 1);
@@ -56,7 +57,8 @@ class CommandLine {
     } catch (const CLI::ParseError& error) {
       throw InputError(error.what());
     }
-    if (bench_->parsed() && bench_->get_subcommands().empty()) refuse_command(*bench_, later_benches, "bench ");
+    if (bench_->parsed() && bench_->get_subcommands().empty())
+      refuse_command(*bench_, later_benches, "bench ");
     if (root_.get_subcommands().empty()) refuse_command(root_, later_commands, "");
     for (BoundCommand& bound : commands_) {
       if (!bound.app->parsed()) continue;

@@ -35,11 +35,13 @@ class EvaluateCommand : public Command {
   }
 
   void declare(OptionTable& table) override {
-    table.path("config", config_, "TOML file with any of these options", OptionTable::Kept::on_command_line_only);
+    table.path("config", config_, "TOML file with any of these options",
+               OptionTable::Kept::on_command_line_only);
     table.path("model", model_, "Hugging Face folder or GGUF file");
     table.path("adapter", adapter_, "PEFT adapter folder");
     rows_.declare(table);
-    table.integer("stage", stage_, 0, 1023, "read out after this stage of --stages or --layers, counted from 0");
+    table.integer("stage", stage_, 0, 1023,
+                  "read out after this stage of --stages or --layers, counted from 0");
     table.integer("stages", partition_.stages, 1, 1024, "stages of equal size that --stage counts (3)");
     table.integers("layers", partition_.layers, 1, 4096, "layers of each stage that --stage counts");
     table.alternatives("stages", "layers");
@@ -114,6 +116,8 @@ class EvaluateCommand : public Command {
 
 }  // namespace
 
-std::unique_ptr<Command> make_evaluate_command() { return std::make_unique<EvaluateCommand>(); }
+std::unique_ptr<Command> make_evaluate_command() {
+  return std::make_unique<EvaluateCommand>();
+}
 
 }  // namespace zerolock

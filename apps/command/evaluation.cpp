@@ -56,7 +56,8 @@ std::vector<std::pair<double, std::uint64_t>> sequence_likelihoods(CausalModel& 
   std::vector<std::pair<double, std::uint64_t>> sums(static_cast<std::size_t>(layout.sequences()), {0.0, 0});
   if (layout.supervised_rows.empty()) return sums;
   const at::Tensor values =
-      model.target_log_probabilities(rows_of(pass.hidden, layout.supervised_rows), layout.targets).contiguous();
+      model.target_log_probabilities(rows_of(pass.hidden, layout.supervised_rows), layout.targets)
+          .contiguous();
   const double* value = values.data_ptr<double>();
   std::size_t sequence = 0;
   for (std::size_t i = 0; i < layout.supervised_rows.size(); ++i) {
@@ -72,7 +73,9 @@ bool all_single(const std::vector<std::vector<TokenId>>& answers) {
 }
 
 /// A row can be ranked if it has a class and a prompt to predict the answer from.
-bool is_ranked(const Example& example) { return example.label.has_value() && example.answer_begin() > 0; }
+bool is_ranked(const Example& example) {
+  return example.label.has_value() && example.answer_begin() > 0;
+}
 
 /// Classes of one token each: all from the row before the answer.
 void rank_single_tokens(CausalModel& model, const Pass& pass, const std::vector<const Example*>& examples,
@@ -81,7 +84,8 @@ void rank_single_tokens(CausalModel& model, const Pass& pass, const std::vector<
   std::vector<std::size_t> owners;
   for (std::size_t i = 0; i < examples.size(); ++i) {
     if (!is_ranked(*examples[i])) continue;
-    rows.push_back(pass.packed.layout->sequence_offsets[i] + static_cast<std::int64_t>(examples[i]->answer_begin()) - 1);
+    rows.push_back(pass.packed.layout->sequence_offsets[i] +
+                   static_cast<std::int64_t>(examples[i]->answer_begin()) - 1);
     owners.push_back(i);
   }
   if (rows.empty()) return;
@@ -96,8 +100,8 @@ void rank_single_tokens(CausalModel& model, const Pass& pass, const std::vector<
 }
 
 /// Classes of any length: a pass for each class.
-void rank_sequences(CausalModel& model, const std::vector<const Example*>& examples, const EvaluationPlan& plan,
-                    RowScore* scores) {
+void rank_sequences(CausalModel& model, const std::vector<const Example*>& examples,
+                    const EvaluationPlan& plan, RowScore* scores) {
   for (const std::vector<TokenId>& answer : plan.label_answers) {
     std::vector<Example> candidates;
     std::vector<std::size_t> owners;
@@ -150,12 +154,14 @@ EvaluationResult summarise(const Dataset& dataset, const std::vector<RowScore>& 
     const std::vector<double>& labels = scores[i].labels;
     if (labels.empty()) continue;
     const std::size_t label = *dataset.examples[i].label;
-    const auto best = static_cast<std::size_t>(std::max_element(labels.begin(), labels.end()) - labels.begin());
+    const auto best =
+        static_cast<std::size_t>(std::max_element(labels.begin(), labels.end()) - labels.begin());
     right += best == label ? 1 : 0;
     label_nll += log_sum_exp(labels) - labels.at(label);
     ++ranked;
   }
-  if (result.supervised_tokens > 0) result.nll = -log_likelihood / static_cast<double>(result.supervised_tokens);
+  if (result.supervised_tokens > 0)
+    result.nll = -log_likelihood / static_cast<double>(result.supervised_tokens);
   if (ranked > 0) {
     result.accuracy = static_cast<double>(right) / static_cast<double>(ranked);
     result.nll_label = label_nll / static_cast<double>(ranked);
@@ -165,7 +171,8 @@ EvaluationResult summarise(const Dataset& dataset, const std::vector<RowScore>& 
 
 }  // namespace
 
-EvaluationResult evaluate(const Dataset& dataset, const EvaluationPlan& plan, const ModelFactory& make_model) {
+EvaluationResult evaluate(const Dataset& dataset, const EvaluationPlan& plan,
+                          const ModelFactory& make_model) {
   const std::size_t count = dataset.examples.size();
   const std::size_t batches = (count + plan.batch - 1) / plan.batch;
   std::vector<RowScore> scores(count);

@@ -14,9 +14,9 @@
 namespace zerolock {
 
 struct EvaluationPlan {
-  std::uint64_t batch = 8;     // sequences of a forward pass
-  std::uint64_t threads = 1;   // each with a model of its own
-  std::int64_t layers = -1;    // read out after that many layers; -1 for all
+  std::uint64_t batch = 8;    // sequences of a forward pass
+  std::uint64_t threads = 1;  // each with a model of its own
+  std::int64_t layers = -1;   // read out after that many layers; -1 for all
   /// The answer of each class, in the order of Dataset::labels; empty: no classes.
   std::vector<std::vector<TokenId>> label_answers;
 };
@@ -32,8 +32,8 @@ struct EvaluationResult {
 /// Makes the model that one thread uses; called in that thread.
 using ModelFactory = std::function<std::unique_ptr<CausalModel>()>;
 
-/// An answer of several tokens is as likely as the product over its tokens. Batches and sums do not depend on the
-/// number of threads, so neither does the result. Throws what the models throw.
+/// An answer of several tokens is as likely as the product over its tokens. Batches and sums do not depend on
+/// the number of threads, so neither does the result. Throws what the models throw.
 EvaluationResult evaluate(const Dataset& dataset, const EvaluationPlan& plan, const ModelFactory& make_model);
 
 }  // namespace zerolock

@@ -33,13 +33,15 @@ class GenerateCommand : public Command {
   }
 
   void declare(OptionTable& table) override {
-    table.path("config", config_, "TOML file with any of these options", OptionTable::Kept::on_command_line_only);
+    table.path("config", config_, "TOML file with any of these options",
+               OptionTable::Kept::on_command_line_only);
     table.path("model", model_, "Hugging Face folder or GGUF file");
     table.path("adapter", adapter_, "PEFT adapter folder");
     table.text("prompt", prompt_, "text to go on from; empty: from the beginning-of-text token");
     table.integer("max-tokens", max_tokens_, 1, 1'048'576, "tokens to write at most");
     table.real("temperature", sampling_.temperature, {0, 100, false}, "0: always the most likely token");
-    table.integer("top-k", sampling_.top_k, 0, 10'000'000, "sample from the k most likely tokens; 0: from all");
+    table.integer("top-k", sampling_.top_k, 0, 10'000'000,
+                  "sample from the k most likely tokens; 0: from all");
     table.real("top-p", sampling_.top_p, {0, 1, true}, "sample from the most likely tokens that make up p");
     table.integer("seed", sampling_.seed, 0, 9'223'372'036'854'775'807ULL, "of the sampling");
     table.flag("json", json_, "print one JSON object", OptionTable::Kept::on_command_line_only);
@@ -74,12 +76,14 @@ class GenerateCommand : public Command {
     std::vector<TokenId> tokens = tokenizer.encode(prompt_, true);
     if (tokens.empty()) {
       const std::optional<TokenId> bos = tokenizer.bos() ? tokenizer.bos() : model.config().bos_token;
-      if (!bos) throw InputError("--prompt", "is empty, and the model has no beginning-of-text token to start from");
+      if (!bos)
+        throw InputError("--prompt", "is empty, and the model has no beginning-of-text token to start from");
       tokens.push_back(*bos);
     }
     if (static_cast<std::int64_t>(tokens.size()) >= model.config().context_length) {
-      throw InputError("--prompt", "has " + std::to_string(tokens.size()) + " tokens; the model's context is " +
-                                       std::to_string(model.config().context_length) + ", one of which must be free");
+      throw InputError("--prompt",
+                       "has " + std::to_string(tokens.size()) + " tokens; the model's context is " +
+                           std::to_string(model.config().context_length) + ", one of which must be free");
     }
     return tokens;
   }
@@ -104,7 +108,8 @@ class GenerateCommand : public Command {
         generated.stopped_by = "context";
         break;
       }
-      if (generated.tokens.size() < max_tokens_) hidden = model->decode(at::tensor({token}, at::kLong), cache);
+      if (generated.tokens.size() < max_tokens_)
+        hidden = model->decode(at::tensor({token}, at::kLong), cache);
     }
     return generated;
   }
@@ -121,6 +126,8 @@ class GenerateCommand : public Command {
 
 }  // namespace
 
-std::unique_ptr<Command> make_generate_command() { return std::make_unique<GenerateCommand>(); }
+std::unique_ptr<Command> make_generate_command() {
+  return std::make_unique<GenerateCommand>();
+}
 
 }  // namespace zerolock

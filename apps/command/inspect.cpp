@@ -39,7 +39,8 @@ class InspectCommand : public Command {
   [[nodiscard]] const char* example() const override { return "zerolock inspect runs/topics"; }
 
   void declare(OptionTable& table) override {
-    table.positional("FILE", path_, "model folder, GGUF or safetensors file, adapter, checkpoint or run folder");
+    table.positional("FILE", path_,
+                     "model folder, GGUF or safetensors file, adapter, checkpoint or run folder");
     table.flag("json", json_, "print one JSON object", OptionTable::Kept::on_command_line_only);
     log_.declare(table);
   }
@@ -65,6 +66,8 @@ class InspectCommand : public Command {
 
 }  // namespace
 
-std::unique_ptr<Command> make_inspect_command() { return std::make_unique<InspectCommand>(); }
+std::unique_ptr<Command> make_inspect_command() {
+  return std::make_unique<InspectCommand>();
+}
 
 }  // namespace zerolock

@@ -128,7 +128,8 @@ void inspect_run(const fs::path& path, Inspection& inspection) {
     Inspection checkpoints;
     inspect_checkpoints(folder.checkpoints(record.partition), checkpoints);
     inspection.facts["checkpoints"] = checkpoints.facts;
-    inspection.problems.insert(inspection.problems.end(), checkpoints.problems.begin(), checkpoints.problems.end());
+    inspection.problems.insert(inspection.problems.end(), checkpoints.problems.begin(),
+                               checkpoints.problems.end());
   });
   if (!fs::exists(folder.summary())) return;
   look(inspection, [&] {
@@ -140,7 +141,8 @@ void inspect_run(const fs::path& path, Inspection& inspection) {
     const fs::path weights = folder.adapter() / "adapter_model.safetensors";
     const std::string found = sha256_of_file(weights);
     inspection.facts["adapter_sha256"] = found;
-    if (found != expected) throw InputError(weights.string(), "has SHA-256 " + found + ", the summary says " + expected);
+    if (found != expected)
+      throw InputError(weights.string(), "has SHA-256 " + found + ", the summary says " + expected);
   });
 }
 
@@ -163,8 +165,8 @@ void inspect_folder(const fs::path& path, Inspection& inspection) {
   const auto stage_of_window = number_after(path.parent_path().filename().string(), "stage-");
   if (window && stage_of_window) {
     kind("checkpoint");
-    const std::string problem = verify_checkpoint(path.parent_path().parent_path(), StageIndex{*stage_of_window},
-                                                  WindowIndex{*window});
+    const std::string problem = verify_checkpoint(path.parent_path().parent_path(),
+                                                  StageIndex{*stage_of_window}, WindowIndex{*window});
     if (!problem.empty()) inspection.problems.push_back(problem);
     inspection.facts["stage"] = *stage_of_window;
     inspection.facts["window"] = *window;

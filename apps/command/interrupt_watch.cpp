@@ -38,7 +38,8 @@ InterruptWatch::InterruptWatch(std::function<void()> on_first) : on_first_(std::
   const sigset_t signals = interrupt_signals();
   signals_ = signalfd(-1, &signals, SFD_CLOEXEC);
   wake_ = eventfd(0, EFD_CLOEXEC);
-  if (signals_ < 0 || wake_ < 0) throw RunError(std::string("signals cannot be watched: ") + std::strerror(errno));
+  if (signals_ < 0 || wake_ < 0)
+    throw RunError(std::string("signals cannot be watched: ") + std::strerror(errno));
   thread_ = std::thread([this] { watch(); });
 }
 

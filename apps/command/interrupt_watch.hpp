@@ -8,11 +8,12 @@
 
 namespace zerolock {
 
-/// Blocks SIGINT and SIGTERM for this thread and all threads it starts. Call before the first thread of the process.
+/// Blocks SIGINT and SIGTERM for this thread and all threads it starts. Call before the first thread of the
+/// process.
 void block_interrupts();
 
-/// Waits for the blocked signals in a thread of its own until destroyed. The second signal ends the process with
-/// status 130; what is on disk by then stays as it is.
+/// Waits for the blocked signals in a thread of its own until destroyed. The second signal ends the process
+/// with status 130; what is on disk by then stays as it is.
 class InterruptWatch {
  public:
   /// `on_first` runs in the watching thread, once.

@@ -43,17 +43,26 @@ void LogOptions::declare(OptionTable& table) {
 }
 
 void start_log(const LogOptions& options) {
-  auto logger = std::make_shared<spdlog::logger>("zerolock", std::make_shared<spdlog::sinks::stderr_sink_mt>());
+  auto logger =
+      std::make_shared<spdlog::logger>("zerolock", std::make_shared<spdlog::sinks::stderr_sink_mt>());
   if (options.json) {
     logger->set_formatter(std::make_unique<JsonFormatter>());
   } else {
     logger->set_pattern("%H:%M:%S %l: %v");
   }
   switch (options.level) {
-    case LogLevel::debug: logger->set_level(spdlog::level::debug); break;
-    case LogLevel::info: logger->set_level(spdlog::level::info); break;
-    case LogLevel::warn: logger->set_level(spdlog::level::warn); break;
-    case LogLevel::error: logger->set_level(spdlog::level::err); break;
+    case LogLevel::debug:
+      logger->set_level(spdlog::level::debug);
+      break;
+    case LogLevel::info:
+      logger->set_level(spdlog::level::info);
+      break;
+    case LogLevel::warn:
+      logger->set_level(spdlog::level::warn);
+      break;
+    case LogLevel::error:
+      logger->set_level(spdlog::level::err);
+      break;
   }
   spdlog::set_default_logger(logger);
 }

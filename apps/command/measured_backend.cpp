@@ -1,5 +1,7 @@
 #include "apps/command/measured_backend.hpp"
 
+#include <type_traits>
+
 #include "tensors/base/sgemm.hpp"
 
 namespace zerolock {
@@ -26,7 +28,7 @@ class MeasuredBackend : public StageBackend {
 
  private:
   template <class Work>
-  auto measure(const Work& work) {
+  std::invoke_result_t<const Work&> measure(const Work& work) {
     const auto begin = std::chrono::steady_clock::now();
     const GemmUse before = gemm_use();
     auto result = work();

@@ -15,8 +15,8 @@ struct StageUse {
   double flops = 0;                  // of those products
 };
 
-/// Passes everything through to `inner` and adds to `use`, which must outlive it. Construct it in the thread that will
-/// use it: it starts that thread's GEMM clock.
+/// Passes everything through to `inner` and adds to `use`, which must outlive it. Construct it in the thread
+/// that will use it: it starts that thread's GEMM clock.
 std::unique_ptr<StageBackend> measured(std::unique_ptr<StageBackend> inner, StageUse& use);
 
 }  // namespace zerolock

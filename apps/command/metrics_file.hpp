@@ -12,8 +12,8 @@
 
 namespace zerolock {
 
-/// Lines are appended as windows commit, so that others can follow; a replay or a resumed run replaces what it does
-/// again. Used by one thread at a time.
+/// Lines are appended as windows commit, so that others can follow; a replay or a resumed run replaces what
+/// it does again. Used by one thread at a time.
 class MetricsFile {
  public:
   /// Keeps the whole lines of an earlier session up to and including window `keep_through`.
@@ -24,7 +24,8 @@ class MetricsFile {
   void finish();
 
   /// Lines by window and stage.
-  [[nodiscard]] const std::map<std::pair<std::uint64_t, std::uint64_t>, nlohmann::ordered_json>& lines() const {
+  [[nodiscard]] const std::map<std::pair<std::uint64_t, std::uint64_t>, nlohmann::ordered_json>& lines()
+      const {
     return lines_;
   }
 

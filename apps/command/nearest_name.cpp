@@ -22,7 +22,8 @@ std::size_t edit_distance(std::string_view left, std::string_view right) {
   return previous[right.size()];
 }
 
-std::optional<std::string> nearest_name(std::string_view mistyped, const std::vector<std::string>& candidates) {
+std::optional<std::string> nearest_name(std::string_view mistyped,
+                                        const std::vector<std::string>& candidates) {
   std::optional<std::string> best;
   std::size_t best_distance = mistyped.size() / 2 + 1;
   for (const std::string& candidate : candidates) {

@@ -22,14 +22,18 @@ std::string range_text(const RealRange& range) {
          number_text(range.most);
 }
 
-std::string shown(const std::string& text) { return "'" + text + "'"; }
+std::string shown(const std::string& text) {
+  return "'" + text + "'";
+}
 
 /// A TOML value of a flat file as text (an array: its items), or nothing for what no option takes.
 std::optional<std::vector<std::string>> node_texts(const toml::node& node) {
   if (const auto* text = node.as_string()) return std::vector<std::string>{text->get()};
-  if (const auto* integer = node.as_integer()) return std::vector<std::string>{std::to_string(integer->get())};
+  if (const auto* integer = node.as_integer())
+    return std::vector<std::string>{std::to_string(integer->get())};
   if (const auto* real = node.as_floating_point()) return std::vector<std::string>{number_text(real->get())};
-  if (const auto* boolean = node.as_boolean()) return std::vector<std::string>{boolean->get() ? "true" : "false"};
+  if (const auto* boolean = node.as_boolean())
+    return std::vector<std::string>{boolean->get() ? "true" : "false"};
   const toml::array* array = node.as_array();
   if (array == nullptr) return std::nullopt;
   std::vector<std::string> items;
@@ -43,7 +47,8 @@ std::optional<std::vector<std::string>> node_texts(const toml::node& node) {
 
 }  // namespace
 
-// -- Numbers and lists ----------------------------------------------------------------------------------------------
+// -- Numbers and lists
+// ----------------------------------------------------------------------------------------------
 
 std::uint64_t parse_integer(const std::string& text, std::uint64_t least, std::uint64_t most,
                             const std::string& where) {
@@ -112,9 +117,11 @@ std::string number_text(double value) {
   return {buffer, result.ptr};
 }
 
-// -- Declaring options ----------------------------------------------------------------------------------------------
+// -- Declaring options
+// ----------------------------------------------------------------------------------------------
 
-OptionTable::Entry& OptionTable::declare(Entry entry, const std::string& value_name, const std::string& help) {
+OptionTable::Entry& OptionTable::declare(Entry entry, const std::string& value_name,
+                                         const std::string& help) {
   auto shared = std::make_shared<Entry>(std::move(entry));
   entries_.push_back(shared);
   const std::string flag_name = "--" + shared->name;
@@ -162,8 +169,8 @@ void OptionTable::path(const std::string& name, std::optional<std::filesystem::p
   declare({name, ValueKind::text, kept, false, false, set, toml}, "PATH", help);
 }
 
-void OptionTable::integer(const std::string& name, std::uint64_t& target, std::uint64_t least, std::uint64_t most,
-                          const std::string& help) {
+void OptionTable::integer(const std::string& name, std::uint64_t& target, std::uint64_t least,
+                          std::uint64_t most, const std::string& help) {
   const auto set = [&target, least, most](const std::vector<std::string>& values, const std::string& where) {
     target = parse_integer(values.front(), least, most, where);
   };
@@ -269,7 +276,9 @@ void OptionTable::parsed(const std::string& name,
 
 void OptionTable::positional(const std::string& name, std::optional<std::filesystem::path>& target,
                              const std::string& help) {
-  command_->add_option_function<std::string>(name, [&target](const std::string& value) { target = value; }, help)
+  command_
+      ->add_option_function<std::string>(
+          name, [&target](const std::string& value) { target = value; }, help)
       ->type_name("PATH");
 }
 
@@ -279,7 +288,8 @@ void OptionTable::alternatives(const std::string& first, const std::string& seco
 
 void OptionTable::check_alternatives() const {
   for (const auto& [first, second] : alternatives_) {
-    if (given(first) && given(second)) throw InputError("--" + first, "cannot be given together with --" + second);
+    if (given(first) && given(second))
+      throw InputError("--" + first, "cannot be given together with --" + second);
   }
 }
 
@@ -292,7 +302,8 @@ void OptionTable::later(const std::string& name, bool takes_value, const std::st
   command_->get_option("--" + name)->group("");  // an empty group keeps it out of --help
 }
 
-// -- Configuration files --------------------------------------------------------------------------------------------
+// -- Configuration files
+// --------------------------------------------------------------------------------------------
 
 OptionTable::Entry* OptionTable::find(const std::string& name) {
   for (const auto& entry : entries_) {
@@ -330,7 +341,8 @@ void OptionTable::read(const std::filesystem::path& config) {
                                 (entry->kind == ValueKind::boolean && node.is_boolean()) ||
                                 (entry->kind == ValueKind::list && node.is_array()));
     if (!fits && !entry->later) {
-      static constexpr const char* kinds[] = {"a string", "a whole number", "a number", "true or false", "an array"};
+      static constexpr const char* kinds[] = {"a string", "a whole number", "a number", "true or false",
+                                              "an array"};
       throw InputError(where, "must be " + std::string(kinds[static_cast<int>(entry->kind)]));
     }
     if (entry->given || std::count(void_keys.begin(), void_keys.end(), name) > 0) continue;

@@ -20,9 +20,9 @@ struct RealRange {
   bool least_excluded = false;
 };
 
-/// Declares options on a CLI11 command and remembers how each is read from a TOML file and written back. Targets must
-/// outlive the table; they hold the defaults until a value is given. Every bad value throws InputError, one line that
-/// names the flag or file and key, and what is allowed.
+/// Declares options on a CLI11 command and remembers how each is read from a TOML file and written back.
+/// Targets must outlive the table; they hold the defaults until a value is given. Every bad value throws
+/// InputError, one line that names the flag or file and key, and what is allowed.
 class OptionTable {
  public:
   /// Where options are not written to a resolved configuration: they say what to do now, not what the run is.
@@ -39,7 +39,8 @@ class OptionTable {
                std::uint64_t most, const std::string& help);
   void real(const std::string& name, double& target, RealRange range, const std::string& help);
   void real(const std::string& name, std::optional<double>& target, RealRange range, const std::string& help);
-  void flag(const std::string& name, bool& target, const std::string& help, Kept kept = Kept::in_configuration);
+  void flag(const std::string& name, bool& target, const std::string& help,
+            Kept kept = Kept::in_configuration);
   /// Values divided by commas on the command line, an array in the file.
   void list(const std::string& name, std::vector<std::string>& target, const std::string& help);
   void integers(const std::string& name, std::vector<std::uint64_t>& target, std::uint64_t least,
@@ -60,25 +61,30 @@ class OptionTable {
         help);
   }
 
-  /// A value with a syntax of its own: `parse` throws InputError that begins with `where`; `text` gives it back.
-  void parsed(const std::string& name, const std::function<void(const std::string& value, const std::string& where)>& parse,
-              const std::function<std::string()>& text, const std::string& value_name, const std::string& help);
+  /// A value with a syntax of its own: `parse` throws InputError that begins with `where`; `text` gives it
+  /// back.
+  void parsed(const std::string& name,
+              const std::function<void(const std::string& value, const std::string& where)>& parse,
+              const std::function<std::string()>& text, const std::string& value_name,
+              const std::string& help);
 
   /// A word without a flag, on the command line only.
-  void positional(const std::string& name, std::optional<std::filesystem::path>& target, const std::string& help);
+  void positional(const std::string& name, std::optional<std::filesystem::path>& target,
+                  const std::string& help);
 
-  /// Two options that say the same thing in two ways. Given both on the command line or both in a file is an error; one
-  /// on the command line makes the file's other one void.
+  /// Two options that say the same thing in two ways. Given both on the command line or both in a file is an
+  /// error; one on the command line makes the file's other one void.
   void alternatives(const std::string& first, const std::string& second);
 
-  /// A flag of a later version: giving it is an error that says what is there instead. `takes_value` as it will.
+  /// A flag of a later version: giving it is an error that says what is there instead. `takes_value` as it
+  /// will.
   void later(const std::string& name, bool takes_value, const std::string& what_is_there);
 
-  /// Takes from the file what the command line did not give. Throws InputError with file and line: not TOML, unknown
-  /// keys, values of the wrong kind or out of range.
+  /// Takes from the file what the command line did not give. Throws InputError with file and line: not TOML,
+  /// unknown keys, values of the wrong kind or out of range.
   void read(const std::filesystem::path& config);
-  /// The values in force as TOML, one key a line in the order of declaration; paths are made absolute. Reading it
-  /// again gives the same values.
+  /// The values in force as TOML, one key a line in the order of declaration; paths are made absolute.
+  /// Reading it again gives the same values.
   [[nodiscard]] std::string to_toml() const;
   /// Throws InputError if both of two alternatives were given. Call after everything was read.
   void check_alternatives() const;
@@ -113,7 +119,8 @@ class OptionTable {
   std::vector<std::pair<std::string, std::string>> alternatives_;
 };
 
-/// Reads a number strictly: the whole text, in range, finite. Throws InputError "WHERE: ..." with the allowed range.
+/// Reads a number strictly: the whole text, in range, finite. Throws InputError "WHERE: ..." with the allowed
+/// range.
 std::uint64_t parse_integer(const std::string& text, std::uint64_t least, std::uint64_t most,
                             const std::string& where);
 double parse_real(const std::string& text, RealRange range, const std::string& where);

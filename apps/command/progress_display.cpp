@@ -24,8 +24,9 @@ std::string clock_text(std::chrono::duration<double> duration) {
   const auto seconds = static_cast<std::uint64_t>(std::max(0.0, std::round(duration.count())));
   char buffer[64];
   if (seconds >= 3600) {
-    std::snprintf(buffer, sizeof buffer, "%llu:%02llu:%02llu", static_cast<unsigned long long>(seconds / 3600),
-                  static_cast<unsigned long long>(seconds / 60 % 60), static_cast<unsigned long long>(seconds % 60));
+    std::snprintf(
+        buffer, sizeof buffer, "%llu:%02llu:%02llu", static_cast<unsigned long long>(seconds / 3600),
+        static_cast<unsigned long long>(seconds / 60 % 60), static_cast<unsigned long long>(seconds % 60));
   } else {
     std::snprintf(buffer, sizeof buffer, "%llu:%02llu", static_cast<unsigned long long>(seconds / 60),
                   static_cast<unsigned long long>(seconds % 60));
@@ -50,7 +51,8 @@ void ProgressDisplay::window_committed(const WindowReport& report) {
   examples_ += report.loss.examples;
   const std::string line = status_line(std::chrono::steady_clock::now() - start_);
   if (terminal_) {
-    const auto filled = static_cast<std::size_t>(bar_width * windows_done_ / std::max<std::uint64_t>(1, last_ - first_ + 1));
+    const auto filled =
+        static_cast<std::size_t>(bar_width * windows_done_ / std::max<std::uint64_t>(1, last_ - first_ + 1));
     const std::string bar = std::string(filled, '#') + std::string(bar_width - filled, '.');
     std::fprintf(stderr, "\r\x1b[K[%s] %s", bar.c_str(), line.c_str());
     std::fflush(stderr);

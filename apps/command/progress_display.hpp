@@ -32,9 +32,9 @@ class ProgressDisplay {
   bool drawn_ = false;
   std::uint64_t windows_per_line_;
   std::chrono::steady_clock::time_point start_;
-  std::int64_t examples_ = 0;              // that passed the last stage
-  std::uint64_t windows_done_ = 0;         // by the last stage
-  std::vector<double> losses_;             // the latest of each stage
+  std::int64_t examples_ = 0;       // that passed the last stage
+  std::uint64_t windows_done_ = 0;  // by the last stage
+  std::vector<double> losses_;      // the latest of each stage
 };
 
 /// "1:02:03" or "2:03"

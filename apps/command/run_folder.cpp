@@ -23,7 +23,9 @@ std::filesystem::path existing_parent(std::filesystem::path path) {
   return path;
 }
 
-std::string quoted(const std::filesystem::path& path) { return "--out " + path.string(); }
+std::string quoted(const std::filesystem::path& path) {
+  return "--out " + path.string();
+}
 
 }  // namespace
 
@@ -46,7 +48,8 @@ nlohmann::ordered_json RunRecord::to_json() const {
 RunRecord RunRecord::from_json(const nlohmann::ordered_json& json, const std::filesystem::path& file) {
   try {
     if (json.at("format").get<int>() != record_format) {
-      throw InputError(file.string(), "format " + json.at("format").dump() + " is not supported; this version has " +
+      throw InputError(file.string(), "format " + json.at("format").dump() +
+                                          " is not supported; this version has " +
                                           std::to_string(record_format));
     }
     RunRecord record;
@@ -73,7 +76,8 @@ RunRecord RunRecord::from_json(const nlohmann::ordered_json& json, const std::fi
   }
 }
 
-// -- Starting in a folder -------------------------------------------------------------------------------------------
+// -- Starting in a folder
+// -------------------------------------------------------------------------------------------
 
 void RunFolder::check_free(const RunRecord& planned, std::uint64_t bytes) const {
   std::error_code error;
@@ -83,7 +87,8 @@ void RunFolder::check_free(const RunRecord& planned, std::uint64_t bytes) const 
     if (std::filesystem::exists(record(), error)) {
       const RunRecord earlier = read_record();
       const std::string ways = "; go on with --resume " + path_.string() + ", or choose another --out";
-      if (earlier.status == RunRecord::Status::finished) throw InputError(quoted(path_), "holds a finished run" + ways);
+      if (earlier.status == RunRecord::Status::finished)
+        throw InputError(quoted(path_), "holds a finished run" + ways);
       const bool same = earlier.settings == planned.settings && earlier.model_hash == planned.model_hash &&
                         earlier.data_hash == planned.data_hash;
       if (same) throw InputError(quoted(path_), "holds an unfinished run" + ways);
@@ -134,7 +139,8 @@ void RunFolder::write_record(const RunRecord& planned) const {
   write_text_file(record(), planned.to_json().dump(2) + "\n");
 }
 
-void check_resumable(const RunRecord& earlier, const RunRecord& planned, const std::filesystem::path& folder) {
+void check_resumable(const RunRecord& earlier, const RunRecord& planned,
+                     const std::filesystem::path& folder) {
   const std::string where = "--resume " + folder.string();
   if (earlier.model_hash != planned.model_hash) {
     throw InputError(where, "the run was made with another model (" + earlier.model_path + ", SHA-256 " +

@@ -1,5 +1,6 @@
 #pragma once
-/// A run's folder: what lies in it, who may write to it, and what a resumed run must share with the one it continues.
+/// A run's folder: what lies in it, who may write to it, and what a resumed run must share with the one it
+/// continues.
 
 #include <cstdint>
 #include <filesystem>
@@ -11,22 +12,23 @@
 
 namespace zerolock {
 
-/// What a run is and how far it came: run.json. Written when training starts and when it ends in any orderly way.
+/// What a run is and how far it came: run.json. Written when training starts and when it ends in any orderly
+/// way.
 struct RunRecord {
   enum class Status { running, stopped, finished, failed };
 
   std::string run_id;
   Status status = Status::running;
   std::string model_path;
-  std::string model_hash;                // SHA-256 of config and weights
+  std::string model_hash;  // SHA-256 of config and weights
   std::string data_path;
-  std::string data_hash;                 // SHA-256 of rows and how they were read
-  nlohmann::ordered_json settings;       // TrainOptions::deciding_settings()
-  std::vector<LayerRange> partition;     // of the last session
-  std::uint64_t last_window = 0;         // that the run is to reach
-  std::uint64_t durable = 0;             // that it has reached on disk, when last written
-  double wall_seconds = 0;               // of all sessions that ended in an orderly way
-  std::vector<std::uint64_t> restarts;   // of each stage, over all sessions
+  std::string data_hash;                // SHA-256 of rows and how they were read
+  nlohmann::ordered_json settings;      // TrainOptions::deciding_settings()
+  std::vector<LayerRange> partition;    // of the last session
+  std::uint64_t last_window = 0;        // that the run is to reach
+  std::uint64_t durable = 0;            // that it has reached on disk, when last written
+  double wall_seconds = 0;              // of all sessions that ended in an orderly way
+  std::vector<std::uint64_t> restarts;  // of each stage, over all sessions
 
   [[nodiscard]] nlohmann::ordered_json to_json() const;
   /// Throws InputError naming the file.
@@ -48,8 +50,9 @@ class RunFolder {
   /// Checkpoints of one partition, "checkpoints/10-10-10": the record's partition says which are in force.
   [[nodiscard]] std::filesystem::path checkpoints(const std::vector<LayerRange>& partition) const;
 
-  /// Refuses a folder that a new run must not touch: one with a run in it, with anything else in it, that is no folder
-  /// or cannot be written to, or that has less than `bytes` free. Changes nothing. Throws InputError.
+  /// Refuses a folder that a new run must not touch: one with a run in it, with anything else in it, that is
+  /// no folder or cannot be written to, or that has less than `bytes` free. Changes nothing. Throws
+  /// InputError.
   void check_free(const RunRecord& planned, std::uint64_t bytes) const;
   /// Makes the folder, and nothing if that fails. Throws InputError.
   void create() const;
@@ -62,8 +65,8 @@ class RunFolder {
   std::filesystem::path path_;
 };
 
-/// Throws InputError with one line that names the first of model, data and settings in which the two differ. The
-/// partition may differ.
+/// Throws InputError with one line that names the first of model, data and settings in which the two differ.
+/// The partition may differ.
 void check_resumable(const RunRecord& earlier, const RunRecord& planned, const std::filesystem::path& folder);
 
 }  // namespace zerolock

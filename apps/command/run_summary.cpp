@@ -20,7 +20,8 @@ nlohmann::ordered_json peak_bytes(const MemoryAccount& account) {
 /// Raises each of `peaks` to the earlier session's value.
 void raise_to(nlohmann::ordered_json& peaks, const nlohmann::ordered_json& earlier) {
   for (auto& [name, value] : peaks.items()) {
-    if (earlier.contains(name)) value = std::max(value.get<std::int64_t>(), earlier[name].get<std::int64_t>());
+    if (earlier.contains(name))
+      value = std::max(value.get<std::int64_t>(), earlier[name].get<std::int64_t>());
   }
 }
 
@@ -73,13 +74,14 @@ std::string summary_text(const nlohmann::ordered_json& summary) {
   for (const auto& stage : summary["stages"]) {
     const auto& peaks = stage["peak_bytes"];
     const auto mebibytes = [&peaks](const char* name) { return peaks[name].get<double>() / mebibyte; };
-    std::snprintf(line, sizeof line,
-                  "stage %d: layers %d-%d, task loss %s, peak memory %.1f MiB (weights %.1f, activations %.1f, "
-                  "loss %.1f, buffers %.1f, optimizer %.1f)\n",
-                  stage["stage"].get<int>(), stage["layers"][0].get<int>(), stage["layers"][1].get<int>(),
-                  stage["final_task_loss"].is_number() ? stage["final_task_loss"].dump().substr(0, 6).c_str() : "-",
-                  mebibytes("total"), mebibytes("weights"), mebibytes("activations"), mebibytes("loss"),
-                  mebibytes("buffers"), mebibytes("optimizer"));
+    std::snprintf(
+        line, sizeof line,
+        "stage %d: layers %d-%d, task loss %s, peak memory %.1f MiB (weights %.1f, activations %.1f, "
+        "loss %.1f, buffers %.1f, optimizer %.1f)\n",
+        stage["stage"].get<int>(), stage["layers"][0].get<int>(), stage["layers"][1].get<int>(),
+        stage["final_task_loss"].is_number() ? stage["final_task_loss"].dump().substr(0, 6).c_str() : "-",
+        mebibytes("total"), mebibytes("weights"), mebibytes("activations"), mebibytes("loss"),
+        mebibytes("buffers"), mebibytes("optimizer"));
     text += line;
   }
   return text;

@@ -15,17 +15,17 @@ namespace zerolock {
 
 /// What a summary is made from, apart from the metrics.
 struct SummaryFacts {
-  std::string status;                     // "finished" or "stopped"
-  std::uint64_t windows = 0;              // committed by all stages
-  double wall_seconds = 0;                // of training, over all sessions
+  std::string status;         // "finished" or "stopped"
+  std::uint64_t windows = 0;  // committed by all stages
+  double wall_seconds = 0;    // of training, over all sessions
   std::vector<LayerRange> partition;
   std::vector<std::uint64_t> incarnations;
   std::vector<std::uint64_t> restarts;
-  std::string adapter_sha256;             // of adapter_model.safetensors
+  std::string adapter_sha256;  // of adapter_model.safetensors
 };
 
-/// Peaks are of this session's accounts, or of `earlier` (an earlier session's summary, or null) where those are
-/// higher and the stages had the same layers.
+/// Peaks are of this session's accounts, or of `earlier` (an earlier session's summary, or null) where those
+/// are higher and the stages had the same layers.
 nlohmann::ordered_json make_summary(const SummaryFacts& facts, const MetricsFile& metrics,
                                     const std::vector<std::unique_ptr<MemoryAccount>>& accounts,
                                     const nlohmann::ordered_json& earlier);

@@ -11,9 +11,9 @@
 namespace zerolock {
 
 struct SamplingOptions {
-  double temperature = 0;    // 0: the most likely token, always
-  std::uint64_t top_k = 0;   // of the k most likely tokens only; 0: of all
-  double top_p = 1;          // of the fewest most likely tokens whose probabilities reach p
+  double temperature = 0;   // 0: the most likely token, always
+  std::uint64_t top_k = 0;  // of the k most likely tokens only; 0: of all
+  double top_p = 1;         // of the fewest most likely tokens whose probabilities reach p
   std::uint64_t seed = 0;
 };
 

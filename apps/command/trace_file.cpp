@@ -10,18 +10,27 @@ namespace {
 
 const char* name_of(TraceSpan::Kind kind) {
   switch (kind) {
-    case TraceSpan::Kind::forward: return "forward";
-    case TraceSpan::Kind::backward: return "backward";
-    case TraceSpan::Kind::step: return "step";
-    case TraceSpan::Kind::wait_input: return "wait for input";
-    case TraceSpan::Kind::wait_output: return "wait for room downstream";
-    case TraceSpan::Kind::checkpoint: return "checkpoint";
-    case TraceSpan::Kind::restore: return "restore";
+    case TraceSpan::Kind::forward:
+      return "forward";
+    case TraceSpan::Kind::backward:
+      return "backward";
+    case TraceSpan::Kind::step:
+      return "step";
+    case TraceSpan::Kind::wait_input:
+      return "wait for input";
+    case TraceSpan::Kind::wait_output:
+      return "wait for room downstream";
+    case TraceSpan::Kind::checkpoint:
+      return "checkpoint";
+    case TraceSpan::Kind::restore:
+      return "restore";
   }
   return "unknown";
 }
 
-double microseconds(std::chrono::duration<double> time) { return time.count() * 1e6; }
+double microseconds(std::chrono::duration<double> time) {
+  return time.count() * 1e6;
+}
 
 }  // namespace
 

@@ -11,11 +11,12 @@
 
 namespace zerolock {
 
-/// Streams spans to a temporary file, so that a long run holds none of them in memory; finish() gives it its name.
-/// One event a line. Used by one thread at a time.
+/// Streams spans to a temporary file, so that a long run holds none of them in memory; finish() gives it its
+/// name. One event a line. Used by one thread at a time.
 class TraceFile {
  public:
-  /// Events of an earlier session of the same run, if `file` is there, are kept; the new ones come `offset` later.
+  /// Events of an earlier session of the same run, if `file` is there, are kept; the new ones come `offset`
+  /// later.
   TraceFile(std::filesystem::path file, std::uint64_t stages, std::chrono::duration<double> offset);
 
   void add(const TraceSpan& span);

@@ -59,8 +59,9 @@ class TrainCommand : public Command {
     }
     const RunFolder folder(*options_.resume);
     static_cast<void>(folder.read_record());  // for its error where there is no run
-    const bool elsewhere = table.given("out") && std::filesystem::absolute(*options_.out).lexically_normal() !=
-                                                     std::filesystem::absolute(folder.path()).lexically_normal();
+    const bool elsewhere =
+        table.given("out") && std::filesystem::absolute(*options_.out).lexically_normal() !=
+                                  std::filesystem::absolute(folder.path()).lexically_normal();
     if (elsewhere) throw InputError("--out", "a resumed run goes on in its own folder; leave --out away");
     table.read(options_.config ? *options_.config : folder.config());
     options_.out = options_.resume;
@@ -72,7 +73,8 @@ class TrainCommand : public Command {
     for (const std::string& note : window_notes(inputs, options_)) spdlog::info("{}", note);
     std::string layers;
     for (const LayerRange& range : inputs.partition) {
-      layers += (layers.empty() ? "" : ", ") + std::to_string(range.first) + "-" + std::to_string(range.last - 1);
+      layers +=
+          (layers.empty() ? "" : ", ") + std::to_string(range.first) + "-" + std::to_string(range.last - 1);
     }
     spdlog::info("{} rows, windows {} to {}, {} stages with layers {}", inputs.dataset->examples.size(),
                  start.first_window.value, start.record.last_window, inputs.partition.size(), layers);
@@ -84,7 +86,8 @@ class TrainCommand : public Command {
     TrainingSession session(options_, inputs, folder, std::move(start));
     const int status = session.run([&interrupts] { return interrupts.requested(); });
     if (!session.summary().is_null()) {
-      const std::string text = options_.json ? session.summary().dump() + "\n" : summary_text(session.summary());
+      const std::string text =
+          options_.json ? session.summary().dump() + "\n" : summary_text(session.summary());
       std::fputs(text.c_str(), stdout);
       if (!options_.json) std::printf("adapter: %s\n", folder.adapter().c_str());
     }
@@ -96,6 +99,8 @@ class TrainCommand : public Command {
 
 }  // namespace
 
-std::unique_ptr<Command> make_train_command() { return std::make_unique<TrainCommand>(); }
+std::unique_ptr<Command> make_train_command() {
+  return std::make_unique<TrainCommand>();
+}
 
 }  // namespace zerolock

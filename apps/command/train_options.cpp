@@ -23,14 +23,17 @@ HeadKind parse_head(const std::string& text, const std::string& where) {
   throw InputError(where, "'" + text + "' is not supported; this version has: static, restricted");
 }
 
-std::string head_text(HeadKind head) { return head == HeadKind::fixed ? "static" : "restricted"; }
+std::string head_text(HeadKind head) {
+  return head == HeadKind::fixed ? "static" : "restricted";
+}
 
 void check_targets(const std::vector<std::string>& targets) {
   if (targets.empty()) throw InputError("--targets", "the list is empty; allowed: " + joined(lora_targets));
   std::set<std::string> seen;
   for (const std::string& target : targets) {
     if (std::count(lora_targets.begin(), lora_targets.end(), target) == 0) {
-      throw InputError("--targets", "'" + target + "' is not a linear layer; allowed: " + joined(lora_targets));
+      throw InputError("--targets",
+                       "'" + target + "' is not a linear layer; allowed: " + joined(lora_targets));
     }
     if (!seen.insert(target).second) throw InputError("--targets", "'" + target + "' is named twice");
   }
@@ -62,7 +65,8 @@ std::string heads_text(HeadKind inner, HeadKind last) {
   return "inner=" + head_text(inner) + ",last=" + head_text(last);
 }
 
-// -- Declaring ------------------------------------------------------------------------------------------------------
+// -- Declaring
+// ------------------------------------------------------------------------------------------------------
 
 void DataOptions::declare(OptionTable& table) {
   table.path("data", data, "rows: .csv, .jsonl or plain text");
@@ -107,7 +111,8 @@ void declare_numbers(TrainOptions& options, OptionTable& table) {
   table.integers("layers", options.layers, 1, 4096, "layers of each stage, instead of --stages");
   table.alternatives("stages", "layers");
   table.real("alpha", settings.loss.alpha, {0, 1, true}, "weight of the task loss against consistency");
-  table.choice("kl", settings.loss.direction, {{"forward", KlDirection::forward}, {"reverse", KlDirection::reverse}},
+  table.choice("kl", settings.loss.direction,
+               {{"forward", KlDirection::forward}, {"reverse", KlDirection::reverse}},
                "direction of the consistency term");
   table.flag("first-chunk-consistency", settings.loss.first_chunk_consistency,
              "train stage 0 on consistency with the embeddings' readout as well");
@@ -131,7 +136,8 @@ void declare_optimisation(TrainOptions& options, OptionTable& table) {
   TrainingSettings& settings = options.settings;
   table.integer("rank", options.rank, 1, 4096, "LoRA rank");
   table.real("lora-alpha", settings.lora.alpha, {0, 1e6, true}, "LoRA scale times rank");
-  table.flag("rslora", settings.lora.rank_stabilised, "scale lora-alpha / sqrt(rank) instead of lora-alpha / rank");
+  table.flag("rslora", settings.lora.rank_stabilised,
+             "scale lora-alpha / sqrt(rank) instead of lora-alpha / rank");
   table.list("targets", settings.lora.targets, "linear layers with LoRA: " + joined(lora_targets));
   table.real("lr", settings.optimizer.learning_rate, {0, 100, true}, "learning rate");
   table.choice("lr-schedule", settings.optimizer.schedule,
@@ -141,10 +147,11 @@ void declare_optimisation(TrainOptions& options, OptionTable& table) {
                "of the learning rate over windows");
   table.real("lr-offset", settings.optimizer.schedule_offset, {0, 1e9, true},
              "gamma of inverse-sqrt: lr / sqrt(t + gamma)");
-  table.choice("optimizer", settings.optimizer.kind, {{"adamw", OptimizerKind::adamw}, {"sgd", OptimizerKind::sgd}},
-               "update rule");
+  table.choice("optimizer", settings.optimizer.kind,
+               {{"adamw", OptimizerKind::adamw}, {"sgd", OptimizerKind::sgd}}, "update rule");
   table.real("weight-decay", settings.optimizer.weight_decay, {0, 10, false}, "decoupled weight decay");
-  table.real("clip", settings.optimizer.clip_norm, {0, 1e9, true}, "norm that a stage's gradient is clipped to");
+  table.real("clip", settings.optimizer.clip_norm, {0, 1e9, true},
+             "norm that a stage's gradient is clipped to");
   table.choice("dtype", settings.compute, {{"fp32", ComputeType::fp32}, {"bf16", ComputeType::bf16}},
                "compute type");
   table.choice("base", settings.base,
@@ -154,12 +161,14 @@ void declare_optimisation(TrainOptions& options, OptionTable& table) {
                 {"q8_0", BaseFormat::q8_0},
                 {"q4_1", BaseFormat::q4_1}},
                "format in which frozen weights are held");
-  table.flag("recompute", settings.recompute, "keep only each layer's input; compute the layer again in backward");
+  table.flag("recompute", settings.recompute,
+             "keep only each layer's input; compute the layer again in backward");
 }
 
 void declare_runtime(TrainOptions& options, OptionTable& table) {
   table.choice("placement", options.placement, {{"threads", Placement::threads}}, "where stages run");
-  table.choice("schedule", options.schedule, {{"zerolock", StageSchedule::zerolock}}, "order of a stage's work");
+  table.choice("schedule", options.schedule, {{"zerolock", StageSchedule::zerolock}},
+               "order of a stage's work");
   table.choice("recipe", options.recipe, {{"none", Recipe::none}}, "preset of learning options");
   table.integer("depth", options.depth, 1, 4096, "micro-batches in flight between two stages at most");
   table.integer("buffer-limit", options.buffer_limit_mib, 1, 1'048'576, "MiB of each buffer at most");
@@ -185,7 +194,8 @@ void TrainOptions::declare(OptionTable& table) {
   declare_runtime(*this, table);
 }
 
-// -- What follows from the options ----------------------------------------------------------------------------------
+// -- What follows from the options
+// ----------------------------------------------------------------------------------
 
 void TrainOptions::complete(const OptionTable& table) {
   table.check_alternatives();

@@ -1,5 +1,6 @@
 #pragma once
-/// Everything `zerolock train` can be told, parsed and checked once, and what the other folders are told of it.
+/// Everything `zerolock train` can be told, parsed and checked once, and what the other folders are told of
+/// it.
 
 #include <cstdint>
 #include <filesystem>
@@ -80,8 +81,8 @@ struct TrainOptions {
   [[nodiscard]] TrainingSettings stage_settings(std::uint64_t stage, std::uint64_t stage_count,
                                                 const std::vector<std::int64_t>& restricted_tokens,
                                                 std::uint64_t windows) const;
-  /// What a resumed run must share with the run it continues, apart from model and data: every option that changes
-  /// the numbers, by the name of its flag.
+  /// What a resumed run must share with the run it continues, apart from model and data: every option that
+  /// changes the numbers, by the name of its flag.
   [[nodiscard]] nlohmann::ordered_json deciding_settings() const;
 };
 

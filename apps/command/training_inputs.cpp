@@ -90,8 +90,8 @@ std::vector<std::string> window_notes(const TrainingInputs& inputs, const TrainO
                     std::to_string(options.rows.sequence_length));
   }
   if (rows % per_window != 0) {
-    notes.push_back(std::to_string(rows) + " rows do not fill windows of " + std::to_string(options.batch) + " x " +
-                    std::to_string(options.accumulate) + ": the last window of a pass has " +
+    notes.push_back(std::to_string(rows) + " rows do not fill windows of " + std::to_string(options.batch) +
+                    " x " + std::to_string(options.accumulate) + ": the last window of a pass has " +
                     std::to_string(rows % per_window) + ", and its gradient is the mean over what it has");
   }
   return notes;

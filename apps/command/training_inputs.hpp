@@ -25,7 +25,8 @@ struct TrainingInputs {
   [[nodiscard]] BackendFactory backend_factory() const;
 };
 
-/// Throws InputError for the first thing that does not fit. Builds each stage once to be sure that it can be built.
+/// Throws InputError for the first thing that does not fit. Builds each stage once to be sure that it can be
+/// built.
 TrainingInputs open_training_inputs(const TrainOptions& options);
 
 /// Lines to log about rows that were left out or cut, and about windows that are smaller than the rest.

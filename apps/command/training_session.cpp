@@ -18,7 +18,8 @@ namespace zerolock {
 
 namespace {
 
-/// A checkpoint of each stage now, one being written and one older, the adapter, and room for metrics and trace.
+/// A checkpoint of each stage now, one being written and one older, the adapter, and room for metrics and
+/// trace.
 constexpr std::uint64_t checkpoints_at_once = 3;
 constexpr std::uint64_t other_files_bytes = 16 * 1024 * 1024;
 
@@ -37,12 +38,14 @@ RunRecord planned_record(const TrainOptions& options, const TrainingInputs& inpu
 
 std::string new_run_id(const RunRecord& record) {
   const auto now = std::chrono::system_clock::now().time_since_epoch().count();
-  return sha256_of(record.to_json().dump() + std::to_string(now) + " " + std::to_string(::getpid())).substr(0, 16);
+  return sha256_of(record.to_json().dump() + std::to_string(now) + " " + std::to_string(::getpid()))
+      .substr(0, 16);
 }
 
 /// States of the given window, cut for `partition`.
-std::vector<StageState> states_at(const std::filesystem::path& checkpoints, std::uint64_t stages, WindowIndex window,
-                                  const std::vector<LayerRange>& partition, bool cut_again) {
+std::vector<StageState> states_at(const std::filesystem::path& checkpoints, std::uint64_t stages,
+                                  WindowIndex window, const std::vector<LayerRange>& partition,
+                                  bool cut_again) {
   std::vector<StageState> states;
   for (std::uint64_t stage = 0; stage < stages; ++stage) {
     states.push_back(read_checkpoint(checkpoints, StageIndex{stage}, window));
@@ -56,7 +59,8 @@ std::vector<StageState> states_at(const std::filesystem::path& checkpoints, std:
 
 }  // namespace
 
-StartingPoint start_new_run(const TrainOptions& options, const TrainingInputs& inputs, const RunFolder& folder) {
+StartingPoint start_new_run(const TrainOptions& options, const TrainingInputs& inputs,
+                            const RunFolder& folder) {
   StartingPoint start;
   start.record = planned_record(options, inputs);
   start.record.run_id = new_run_id(start.record);
@@ -64,7 +68,8 @@ StartingPoint start_new_run(const TrainOptions& options, const TrainingInputs& i
   return start;
 }
 
-StartingPoint start_resumed_run(const TrainOptions& options, const TrainingInputs& inputs, const RunFolder& folder) {
+StartingPoint start_resumed_run(const TrainOptions& options, const TrainingInputs& inputs,
+                                const RunFolder& folder) {
   const RunRecord earlier = folder.read_record();
   StartingPoint start;
   start.record = planned_record(options, inputs);
@@ -76,7 +81,8 @@ StartingPoint start_resumed_run(const TrainOptions& options, const TrainingInput
   if (durable.value < earlier.durable) {
     std::string problem = "checkpoints of window " + std::to_string(earlier.durable) + " are not there";
     for (std::uint64_t stage = 0; stage < stages; ++stage) {
-      const std::string found = verify_checkpoint(checkpoints, StageIndex{stage}, WindowIndex{earlier.durable});
+      const std::string found =
+          verify_checkpoint(checkpoints, StageIndex{stage}, WindowIndex{earlier.durable});
       if (!found.empty()) problem = found;
     }
     if (durable.value == 0) throw InputError(where, "no good checkpoint: " + problem);
@@ -94,7 +100,8 @@ StartingPoint start_resumed_run(const TrainOptions& options, const TrainingInput
   start.first_window = durable.next();
   if (durable.value > 0) start.states = states_at(checkpoints, stages, durable, inputs.partition, cut_again);
   if (cut_again) {
-    // The record is what makes the new cut the valid one, so whatever lies there now is from a try that failed.
+    // The record is what makes the new cut the valid one, so whatever lies there now is from a try that
+    // failed.
     const std::filesystem::path target = folder.checkpoints(inputs.partition);
     std::filesystem::remove_all(target);
     for (std::uint64_t stage = 0; stage < start.states.size(); ++stage) {
@@ -107,7 +114,8 @@ StartingPoint start_resumed_run(const TrainOptions& options, const TrainingInput
   return start;
 }
 
-// -- The session ----------------------------------------------------------------------------------------------------
+// -- The session
+// ----------------------------------------------------------------------------------------------------
 
 TrainingSession::TrainingSession(const TrainOptions& options, const TrainingInputs& inputs, RunFolder folder,
                                  StartingPoint start)
@@ -116,7 +124,8 @@ TrainingSession::TrainingSession(const TrainOptions& options, const TrainingInpu
       folder_(std::move(folder)),
       start_(std::move(start)),
       metrics_(folder_.metrics(), WindowIndex{start_.first_window.value - 1}),
-      trace_(folder_.trace(), inputs.partition.size(), std::chrono::duration<double>(start_.record.wall_seconds)),
+      trace_(folder_.trace(), inputs.partition.size(),
+             std::chrono::duration<double>(start_.record.wall_seconds)),
       progress_(inputs.partition.size(), start_.first_window, WindowIndex{start_.record.last_window},
                 ::isatty(STDERR_FILENO) == 1),
       restarts_(inputs.partition.size(), 0) {
@@ -168,8 +177,8 @@ int TrainingSession::run(const std::function<bool()>& stop_requested) {
   folder_.write_record(start_.record);
   tidy_checkpoints();
   const auto begin = std::chrono::steady_clock::now();
-  const LocalClusterOutcome outcome = run_local_cluster(cluster_plan(), inputs_.batches, inputs_.backend_factory(),
-                                                        accounts_, stop_requested, observer());
+  const LocalClusterOutcome outcome = run_local_cluster(
+      cluster_plan(), inputs_.batches, inputs_.backend_factory(), accounts_, stop_requested, observer());
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   progress_.finish();
   write_results(outcome, seconds);
@@ -213,13 +222,15 @@ int TrainingSession::report(const LocalClusterOutcome& outcome) const {
   const std::string resume = "zerolock train --resume " + folder_.path().string();
   const std::string window = std::to_string(outcome.durable.value);
   switch (outcome.kind) {
-    case Kind::finished: return status_done;
+    case Kind::finished:
+      return status_done;
     case Kind::stopped:
-      spdlog::warn("stopped after window {}; everything up to there is saved, go on with: {}", window, resume);
+      spdlog::warn("stopped after window {}; everything up to there is saved, go on with: {}", window,
+                   resume);
       return status_interrupted;
     case Kind::failed:
-      spdlog::error("training has paused: {}; everything up to window {} is saved, go on with: {}", outcome.failure,
-                    window, resume);
+      spdlog::error("training has paused: {}; everything up to window {} is saved, go on with: {}",
+                    outcome.failure, window, resume);
       return status_failed;
   }
   return status_failed;

@@ -1,6 +1,6 @@
 #pragma once
-/// One session of a run: from the first window to train to the last, a stop or a failure, with everything that lands
-/// in the run's folder.
+/// One session of a run: from the first window to train to the last, a stop or a failure, with everything
+/// that lands in the run's folder.
 
 #include <functional>
 #include <memory>
@@ -21,30 +21,34 @@ namespace zerolock {
 
 /// Where a session starts.
 struct StartingPoint {
-  RunRecord record;                    // of this session, status running
+  RunRecord record;  // of this session, status running
   WindowIndex first_window{1};
-  std::vector<StageState> states;      // of the window before; empty: the seeded initial state
-  nlohmann::ordered_json summary;      // of an earlier session, or null
-  std::vector<std::string> warnings;   // what was wrong with newer checkpoints
+  std::vector<StageState> states;     // of the window before; empty: the seeded initial state
+  nlohmann::ordered_json summary;     // of an earlier session, or null
+  std::vector<std::string> warnings;  // what was wrong with newer checkpoints
 };
 
 /// A new run in a folder that has to be free. Changes nothing. Throws InputError.
-StartingPoint start_new_run(const TrainOptions& options, const TrainingInputs& inputs, const RunFolder& folder);
+StartingPoint start_new_run(const TrainOptions& options, const TrainingInputs& inputs,
+                            const RunFolder& folder);
 
-/// The continuation of the folder's run, cut again if the partition is another one. Writes the checkpoints of the new
-/// cut, nothing else. Throws InputError.
-StartingPoint start_resumed_run(const TrainOptions& options, const TrainingInputs& inputs, const RunFolder& folder);
+/// The continuation of the folder's run, cut again if the partition is another one. Writes the checkpoints of
+/// the new cut, nothing else. Throws InputError.
+StartingPoint start_resumed_run(const TrainOptions& options, const TrainingInputs& inputs,
+                                const RunFolder& folder);
 
 class TrainingSession {
  public:
-  TrainingSession(const TrainOptions& options, const TrainingInputs& inputs, RunFolder folder, StartingPoint start);
+  TrainingSession(const TrainOptions& options, const TrainingInputs& inputs, RunFolder folder,
+                  StartingPoint start);
 
   /// Trains. Returns the exit status; the summary is in summary(). `stop_requested` as in run_local_cluster.
   int run(const std::function<bool()>& stop_requested);
   [[nodiscard]] const nlohmann::ordered_json& summary() const { return summary_; }
 
  private:
-  /// Removes checkpoints after the starting point, and those of an earlier partition: the record now names this one.
+  /// Removes checkpoints after the starting point, and those of an earlier partition: the record now names
+  /// this one.
   void tidy_checkpoints() const;
   [[nodiscard]] LocalClusterPlan cluster_plan() const;
   [[nodiscard]] LocalClusterObserver observer();

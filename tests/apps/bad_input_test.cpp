@@ -43,7 +43,8 @@ TEST_CASE("required options are asked for by name") {
   const TinyWorkplace place;
   check_refused(run_zerolock({"train"}), "--model: is required");
   check_refused(run_zerolock({"train", "--model", place.model()}), "--data: is required");
-  check_refused(run_zerolock({"train", "--model", place.model(), "--data", place.rows()}), "--out: is required");
+  check_refused(run_zerolock({"train", "--model", place.model(), "--data", place.rows()}),
+                "--out: is required");
   check_refused(run_zerolock({"evaluate"}), "--model: is required");
   check_refused(run_zerolock({"generate"}), "--model: is required");
   check_refused(run_zerolock({"inspect"}), "needs a FILE");
@@ -119,17 +120,18 @@ TEST_CASE("broken rows are refused by line, or left out with a warning") {
   refused("class,title,description\nup,a,\"b\n", "line 2");
   refused("class,title,description\nup,a,\xff\xfe\n", "line 2");
   write_text(place.path("rows.csv"), "class,title,description\nup,a,b\nup,a\nno,c,d\n");
-  const CommandOutput skipped = run_zerolock(place.train("skipped", {"--skip-bad-rows", "--log-level", "warn"}));
+  const CommandOutput skipped =
+      run_zerolock(place.train("skipped", {"--skip-bad-rows", "--log-level", "warn"}));
   CHECK(skipped.status == 0);
   CHECK(skipped.error_lines().size() == 1);
   CHECK(skipped.err.find("1 broken rows left out") != std::string::npos);
 
-  check_refused(run_zerolock({"train", "--model", place.model(), "--data", place.text_path("none.csv"), "--out",
-                              place.text_path("run")}),
+  check_refused(run_zerolock({"train", "--model", place.model(), "--data", place.text_path("none.csv"),
+                              "--out", place.text_path("run")}),
                 "none.csv");
   write_text(place.path("rows.jsonl"), "{\"prompt\": \"a\", \"completion\": \" b\"}\n{\"prompt\": \n");
-  check_refused(run_zerolock({"train", "--model", place.model(), "--data", place.text_path("rows.jsonl"), "--out",
-                              place.text_path("run")}),
+  check_refused(run_zerolock({"train", "--model", place.model(), "--data", place.text_path("rows.jsonl"),
+                              "--out", place.text_path("run")}),
                 "line 2");
 }
 
@@ -143,8 +145,8 @@ TEST_CASE("options that do not fit the model are refused") {
                               place.text_path("run"), "--seq", "513"}),
                 "--seq: '513' is more than the model's context");
   write_text(place.path("text.txt"), "Nothing here has a class.");
-  check_refused(run_zerolock({"train", "--model", place.model(), "--data", place.text_path("text.txt"), "--out",
-                              place.text_path("run"), "--head", "restricted"}),
+  check_refused(run_zerolock({"train", "--model", place.model(), "--data", place.text_path("text.txt"),
+                              "--out", place.text_path("run"), "--head", "restricted"}),
                 "--head: 'restricted' needs rows with a class");
 }
 
@@ -156,12 +158,14 @@ TEST_CASE("folders that are taken or cannot be written are refused and left as t
   std::filesystem::create_directories(place.path("full"));
   write_text(place.path("full") / "notes.txt", "mine");
   check_refused(run_zerolock(place.train("full")), "is not empty and holds no run");
-  check_refused(run_zerolock({"train", "--model", place.model(), "--data", place.rows(), "--out", "/proc/zerolock-run"}),
+  check_refused(run_zerolock({"train", "--model", place.model(), "--data", place.rows(), "--out",
+                              "/proc/zerolock-run"}),
                 "--out /proc/zerolock-run");
 
   REQUIRE(run_zerolock(place.train("run", {"--windows", "2"})).status == 0);
   const std::string record = read_text(place.path("run") / "run.json");
-  check_refused(run_zerolock(place.train("run", {"--windows", "2"})), "holds a finished run; go on with --resume");
+  check_refused(run_zerolock(place.train("run", {"--windows", "2"})),
+                "holds a finished run; go on with --resume");
   CHECK(read_text(place.path("run") / "run.json") == record);
   CHECK(std::distance(std::filesystem::directory_iterator(place.path("full")), {}) == 1);
 }
@@ -179,7 +183,8 @@ TEST_CASE("runs that cannot be resumed say why") {
                 "leave --out away");
   SECTION("other data") {
     write_text(place.path("rows.csv"), read_text(place.path("rows.csv")) + "up,one more,row\n");
-    check_refused(run_zerolock({"train", "--resume", run, "--windows", "3"}), "the run was made with other data");
+    check_refused(run_zerolock({"train", "--resume", run, "--windows", "3"}),
+                  "the run was made with other data");
   }
   SECTION("another model") {
     const TinyWorkplace other("tiny-qwen2");
@@ -187,7 +192,8 @@ TEST_CASE("runs that cannot be resumed say why") {
                   "the run was made with another model");
   }
   SECTION("no good checkpoint") {
-    for (const auto& file : std::filesystem::recursive_directory_iterator(place.path("run") / "checkpoints")) {
+    for (const auto& file :
+         std::filesystem::recursive_directory_iterator(place.path("run") / "checkpoints")) {
       if (file.path().extension() == ".safetensors") std::filesystem::resize_file(file.path(), 100);
     }
     check_refused(run_zerolock({"train", "--resume", run, "--windows", "3"}), "no good checkpoint");
@@ -199,8 +205,8 @@ TEST_CASE("adapters that do not fit are refused by the first names") {
   const TinyWorkplace other("tiny-qwen2");
   const std::string fixtures = std::string(ZEROLOCK_TEST_FIXTURES) + "/models/";
   const auto evaluate = [&](const std::string& model, const std::string& adapter) {
-    return run_zerolock({"evaluate", "--model", model, "--adapter", adapter, "--data", place.rows(), "--labels",
-                         "up,no,hi,go"});
+    return run_zerolock({"evaluate", "--model", model, "--adapter", adapter, "--data", place.rows(),
+                         "--labels", "up,no,hi,go"});
   };
   check_refused(evaluate(place.model(), place.text_path("none")), "none");
   std::filesystem::create_directories(place.path("adapter"));

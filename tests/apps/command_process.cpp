@@ -61,7 +61,9 @@ bool CommandProcess::wait_for_error_text(const std::string& text) {
   return true;
 }
 
-void CommandProcess::signal(int number) const { ::kill(pid_, number); }
+void CommandProcess::signal(int number) const {
+  ::kill(pid_, number);
+}
 
 CommandOutput CommandProcess::finish() {
   char buffer[4096];

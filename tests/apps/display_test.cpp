@@ -1,4 +1,5 @@
-// The parts of the command line that need no process: suggestions, progress, sampling, the resolved text of values.
+// The parts of the command line that need no process: suggestions, progress, sampling, the resolved text of
+// values.
 
 #include <ATen/ATen.h>
 

@@ -1,4 +1,5 @@
-// What comes out of a model through the binary: evaluation against reference numbers, text, inspection, adapters.
+// What comes out of a model through the binary: evaluation against reference numbers, text, inspection,
+// adapters.
 
 #include <ATen/ATen.h>
 
@@ -78,10 +79,11 @@ TEST_CASE("evaluate gives the NLL of transformers and PEFT on the reference adap
       write_numbered_tokenizer(place.path("model") / "tokenizer.json");
       write_text(place.path("rows.csv"), rows);
       write_text(place.path("template.txt"), "{prompt}{answer}");
-      const CommandOutput output = run_zerolock(
-          {"evaluate", "--model", place.model(), "--adapter",
-           std::string(ZEROLOCK_TEST_FIXTURES) + "/models/" + model + "/adapters/" + tag, "--data", place.rows(),
-           "--template", place.text_path("template.txt"), "--labels", names, "--log-level", "error", "--json"});
+      const CommandOutput output =
+          run_zerolock({"evaluate", "--model", place.model(), "--adapter",
+                        std::string(ZEROLOCK_TEST_FIXTURES) + "/models/" + model + "/adapters/" + tag,
+                        "--data", place.rows(), "--template", place.text_path("template.txt"), "--labels",
+                        names, "--log-level", "error", "--json"});
       INFO(model << " " << tag << ": " << output.err);
       REQUIRE(output.status == 0);
       const json reference = json::parse(read_text(std::string(ZEROLOCK_TEST_FIXTURES) + "/B_lora.json"));
@@ -96,10 +98,10 @@ TEST_CASE("evaluate gives the NLL of transformers and PEFT on the reference adap
 TEST_CASE("training on classes raises accuracy on them, and evaluation does not depend on threads") {
   const TinyWorkplace place;
   const auto evaluate = [&](const std::vector<std::string>& more) {
-    const CommandOutput output = run_zerolock(
-        std::vector<std::string>{"evaluate", "--model", place.model(), "--data", place.rows(), "--labels",
-                                 "up,no,hi,go", "--seq", "64", "--json"} +
-        more);
+    const CommandOutput output =
+        run_zerolock(std::vector<std::string>{"evaluate", "--model", place.model(), "--data", place.rows(),
+                                              "--labels", "up,no,hi,go", "--seq", "64", "--json"} +
+                     more);
     INFO(output.err);
     REQUIRE(output.status == 0);
     return json::parse(output.out);
@@ -108,8 +110,8 @@ TEST_CASE("training on classes raises accuracy on them, and evaluation does not 
   CHECK(evaluate({"--threads", "1"}) == before);
   CHECK(evaluate({"--threads", "3"}) == before);
   CHECK(before["examples"] == 40);
-  REQUIRE(run_zerolock(place.train("run", {"--epochs", "12", "--lr", "1e-2", "--head", "restricted", "--targets",
-                                           "q_proj,k_proj,v_proj,o_proj,up_proj"}))
+  REQUIRE(run_zerolock(place.train("run", {"--epochs", "12", "--lr", "1e-2", "--head", "restricted",
+                                           "--targets", "q_proj,k_proj,v_proj,o_proj,up_proj"}))
               .status == 0);
   const json after = evaluate({"--adapter", place.text_path("run/adapter")});
   CHECK(after["accuracy"].get<double>() > before["accuracy"].get<double>() + 0.2);
@@ -133,13 +135,18 @@ TEST_CASE("generate is greedy by default, seeded otherwise, and starts from noth
   const json greedy = generate({"--prompt", "up and down", "--max-tokens", "12"});
   CHECK(greedy == generate({"--prompt", "up and down", "--max-tokens", "12"}));
   CHECK(greedy["tokens"].size() <= 12);
-  CHECK(greedy == generate({"--prompt", "up and down", "--max-tokens", "12", "--temperature", "1", "--top-k", "1"}));
-  const std::vector<std::string> sampled{"--prompt", "up", "--max-tokens", "30", "--temperature", "1.5", "--seed"};
-  CHECK(generate(sampled + std::vector<std::string>{"1"}) == generate(sampled + std::vector<std::string>{"1"}));
-  CHECK(generate(sampled + std::vector<std::string>{"1"}) != generate(sampled + std::vector<std::string>{"2"}));
+  CHECK(greedy ==
+        generate({"--prompt", "up and down", "--max-tokens", "12", "--temperature", "1", "--top-k", "1"}));
+  const std::vector<std::string> sampled{"--prompt",      "up",  "--max-tokens", "30",
+                                         "--temperature", "1.5", "--seed"};
+  CHECK(generate(sampled + std::vector<std::string>{"1"}) ==
+        generate(sampled + std::vector<std::string>{"1"}));
+  CHECK(generate(sampled + std::vector<std::string>{"1"}) !=
+        generate(sampled + std::vector<std::string>{"2"}));
   CHECK(generate({"--max-tokens", "3"})["prompt_tokens"] == json({1}));
   // 508 bytes and four tokens of room.
-  const json full = generate({"--prompt", std::string(508, 'x'), "--max-tokens", "100", "--temperature", "0"});
+  const json full =
+      generate({"--prompt", std::string(508, 'x'), "--max-tokens", "100", "--temperature", "0"});
   CHECK((full["stopped_by"] == "context" || full["stopped_by"] == "end"));
   CHECK(full["tokens"].size() <= 5);
 }
@@ -147,8 +154,9 @@ TEST_CASE("generate is greedy by default, seeded otherwise, and starts from noth
 TEST_CASE("the cache does not change what is generated") {
   const TinyWorkplace place;
   const auto next = [&](const std::string& prompt, const char* count) {
-    return json::parse(
-        run_zerolock({"generate", "--model", place.model(), "--json", "--prompt", prompt, "--max-tokens", count}).out);
+    return json::parse(run_zerolock({"generate", "--model", place.model(), "--json", "--prompt", prompt,
+                                     "--max-tokens", count})
+                           .out);
   };
   const json whole = next("hello", "6");
   // The tokens of the prompt and of what was written, without a cache from before.

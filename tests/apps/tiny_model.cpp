@@ -86,16 +86,18 @@ TinyWorkplace::TinyWorkplace(const std::string& model_name) {
   const std::filesystem::path source = std::filesystem::path(ZEROLOCK_TEST_FIXTURES) / "models" / model_name;
   std::filesystem::create_directories(model());
   for (const auto& file : std::filesystem::directory_iterator(source)) {
-    if (file.is_regular_file()) std::filesystem::copy_file(file.path(), path("model") / file.path().filename());
+    if (file.is_regular_file())
+      std::filesystem::copy_file(file.path(), path("model") / file.path().filename());
   }
   write_text(path("model") / "tokenizer.json", tokenizer_json());
   write_text(path("rows.csv"), tiny_rows(40));
 }
 
-std::vector<std::string> TinyWorkplace::train(const std::string& out, const std::vector<std::string>& more) const {
-  const std::vector<std::string> arguments{"train", "--model", model(),        "--data", rows(),
-                                           "--out", text_path(out), "--labels", "up,no,hi,go",
-                                           "--seq", "64",           "--batch",  "2"};
+std::vector<std::string> TinyWorkplace::train(const std::string& out,
+                                              const std::vector<std::string>& more) const {
+  const std::vector<std::string> arguments{"train", "--model",      model(),    "--data",      rows(),
+                                           "--out", text_path(out), "--labels", "up,no,hi,go", "--seq",
+                                           "64",    "--batch",      "2"};
   return arguments + more;
 }
 

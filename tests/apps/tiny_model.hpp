@@ -11,8 +11,8 @@ namespace zerolock::testing {
 
 class TinyWorkplace {
  public:
-  /// Copies the fixture model of that name and adds a byte-level tokenizer with one token for each of the words
-  /// " up", " no", " hi" and " go".
+  /// Copies the fixture model of that name and adds a byte-level tokenizer with one token for each of the
+  /// words " up", " no", " hi" and " go".
   explicit TinyWorkplace(const std::string& model = "tiny-llama");
 
   [[nodiscard]] std::filesystem::path path(const std::string& name) const { return folder_.path() / name; }
@@ -20,7 +20,8 @@ class TinyWorkplace {
   [[nodiscard]] std::string model() const { return text_path("model"); }
   [[nodiscard]] std::string rows() const { return text_path("rows.csv"); }
   /// Arguments of a training run in that folder, with the rows above.
-  [[nodiscard]] std::vector<std::string> train(const std::string& out, const std::vector<std::string>& more = {}) const;
+  [[nodiscard]] std::vector<std::string> train(const std::string& out,
+                                               const std::vector<std::string>& more = {}) const;
 
  private:
   TemporaryFolder folder_;

@@ -1,4 +1,5 @@
-// Training through the real binary: what a run leaves, the same bits again, after a stop, and in other stages.
+// Training through the real binary: what a run leaves, the same bits again, after a stop, and in other
+// stages.
 
 #include <catch2/catch.hpp>
 #include <csignal>
@@ -55,8 +56,8 @@ TEST_CASE("a run leaves everything that its folder promises") {
   INFO(output.err);
   REQUIRE(output.status == 0);
   const auto run = place.path("run");
-  for (const char* name : {"config.toml", "run.json", "summary.json", "metrics.jsonl", "trace.json", weights_file,
-                           "adapter/adapter_config.json", "checkpoints"}) {
+  for (const char* name : {"config.toml", "run.json", "summary.json", "metrics.jsonl", "trace.json",
+                           weights_file, "adapter/adapter_config.json", "checkpoints"}) {
     CHECK(std::filesystem::exists(run / name));
   }
   for (const auto& file : std::filesystem::recursive_directory_iterator(run)) {
@@ -157,7 +158,8 @@ TEST_CASE("Ctrl-C saves, and the resumed run ends in the bits of an undisturbed 
   const CommandOutput stopped = process.finish();
   INFO(stopped.err);
   REQUIRE(stopped.status == 130);
-  CHECK(stopped.err.find("go on with: zerolock train --resume " + place.text_path("stopped")) != std::string::npos);
+  CHECK(stopped.err.find("go on with: zerolock train --resume " + place.text_path("stopped")) !=
+        std::string::npos);
   const json record = json::parse(read_text(place.path("stopped") / "run.json"));
   CHECK(record["status"] == "stopped");
   CHECK(record["durable"].get<int>() >= 20);
@@ -224,7 +226,8 @@ TEST_CASE("a damaged newest checkpoint is named, and the run goes back to the on
   REQUIRE(run_zerolock(place.train("run", {"--windows", "3"})).status == 0);
   const auto stage = place.path("run") / "checkpoints" / "2-2-2" / "stage-1";
   std::filesystem::path newest;
-  for (const auto& folder : std::filesystem::directory_iterator(stage)) newest = std::max(newest, folder.path());
+  for (const auto& folder : std::filesystem::directory_iterator(stage))
+    newest = std::max(newest, folder.path());
   std::filesystem::resize_file(newest / "state.safetensors", 200);
   CHECK(run_zerolock({"inspect", place.text_path("run")}).status == 1);
   const CommandOutput resumed = run_zerolock({"train", "--resume", place.text_path("run"), "--windows", "5"});

@@ -23,8 +23,13 @@ void check_refused(const std::vector<std::string>& arguments, const std::string&
 }  // namespace
 
 TEST_CASE("every command has help with an example") {
-  for (const std::vector<std::string>& command : std::vector<std::vector<std::string>>{
-           {"train"}, {"evaluate"}, {"generate"}, {"inspect"}, {"bench", "overhead"}, {"bench", "throughput"}}) {
+  for (const std::vector<std::string>& command :
+       std::vector<std::vector<std::string>>{{"train"},
+                                             {"evaluate"},
+                                             {"generate"},
+                                             {"inspect"},
+                                             {"bench", "overhead"},
+                                             {"bench", "throughput"}}) {
     const CommandOutput output = run_zerolock(command + std::vector<std::string>{"--help"});
     CHECK(output.status == 0);
     CHECK(output.err.empty());
@@ -45,24 +50,35 @@ TEST_CASE("unknown and later commands are refused with a list of those that are 
 }
 
 TEST_CASE("unknown flags name the nearest one, or the command they belong to") {
-  check_refused({"train", "--stagse", "3"}, "--stagse: unknown flag of zerolock train; did you mean --stages?");
-  check_refused({"train", "--prompt", "x"}, "--prompt: is a flag of zerolock generate, not of zerolock train");
+  check_refused({"train", "--stagse", "3"},
+                "--stagse: unknown flag of zerolock train; did you mean --stages?");
+  check_refused({"train", "--prompt", "x"},
+                "--prompt: is a flag of zerolock generate, not of zerolock train");
   check_refused({"train", "extra"}, "unexpected argument 'extra'");
   check_refused({"train", "--lr"}, "--lr");
 }
 
 TEST_CASE("numbers out of range are refused with the range") {
-  const std::vector<std::vector<std::string>> cases{
-      {"--stages", "0", "from 1 to 1024"},      {"--stages", "-1", "from 1 to 1024"},
-      {"--stages", "1e30", "from 1 to 1024"},   {"--stages", "2.5", "from 1 to 1024"},
-      {"--batch", "0", "from 1 to 65536"},      {"--seq", "1", "from 2 to"},
-      {"--rank", "0", "from 1 to 4096"},        {"--alpha", "0", "above 0 and at most 1"},
-      {"--alpha", "1.5", "above 0"},            {"--alpha", "nan", "above 0"},
-      {"--lr", "-1", "above 0"},                {"--lr", "1e30", "above 0"},
-      {"--lr", "inf", "above 0"},               {"--lr", "fast", "above 0"},
-      {"--clip", "0", "above 0"},               {"--weight-decay", "-0.1", "from 0 to 10"},
-      {"--layers", "2,x", "from 1 to 4096"},    {"--seed", "18446744073709551616", "from 0 to"},
-      {"--depth", "0", "from 1 to"},            {"--checkpoint-every", "0", "from 1 to"}};
+  const std::vector<std::vector<std::string>> cases{{"--stages", "0", "from 1 to 1024"},
+                                                    {"--stages", "-1", "from 1 to 1024"},
+                                                    {"--stages", "1e30", "from 1 to 1024"},
+                                                    {"--stages", "2.5", "from 1 to 1024"},
+                                                    {"--batch", "0", "from 1 to 65536"},
+                                                    {"--seq", "1", "from 2 to"},
+                                                    {"--rank", "0", "from 1 to 4096"},
+                                                    {"--alpha", "0", "above 0 and at most 1"},
+                                                    {"--alpha", "1.5", "above 0"},
+                                                    {"--alpha", "nan", "above 0"},
+                                                    {"--lr", "-1", "above 0"},
+                                                    {"--lr", "1e30", "above 0"},
+                                                    {"--lr", "inf", "above 0"},
+                                                    {"--lr", "fast", "above 0"},
+                                                    {"--clip", "0", "above 0"},
+                                                    {"--weight-decay", "-0.1", "from 0 to 10"},
+                                                    {"--layers", "2,x", "from 1 to 4096"},
+                                                    {"--seed", "18446744073709551616", "from 0 to"},
+                                                    {"--depth", "0", "from 1 to"},
+                                                    {"--checkpoint-every", "0", "from 1 to"}};
   for (const auto& arguments : cases) check_refused({"train", arguments[0], arguments[1]}, arguments[2]);
 }
 
@@ -70,7 +86,8 @@ TEST_CASE("what a later version will have is refused by name") {
   check_refused({"train", "--link", "wifi"}, "--link: is not in this version");
   check_refused({"train", "--insecure"}, "--insecure: is not in this version");
   check_refused({"train", "--eval-data", "x.csv"}, "--eval-data: is not in this version");
-  check_refused({"train", "--placement", "processes"}, "'processes' is not supported; this version has: threads");
+  check_refused({"train", "--placement", "processes"},
+                "'processes' is not supported; this version has: threads");
   check_refused({"train", "--schedule", "gpipe"}, "this version has: zerolock");
   check_refused({"train", "--recipe", "auto"}, "this version has: none");
   check_refused({"train", "--head", "calibrated"}, "this version has: static, restricted");
@@ -79,22 +96,39 @@ TEST_CASE("what a later version will have is refused by name") {
 
 TEST_CASE("a printed configuration can be read back, and flags win over it") {
   const TinyWorkplace place;
-  const std::vector<std::string> arguments{
-      "train", "--model", place.model(), "--data", place.rows(), "--out", place.text_path("run"),
-      "--layers", "1,2,3", "--lr", "3e-3", "--head", "inner=restricted,last=static", "--labels", "up,no,\"hi\"",
-      "--windows", "5", "--recompute", "--clip", "1.5"};
+  const std::vector<std::string> arguments{"train",
+                                           "--model",
+                                           place.model(),
+                                           "--data",
+                                           place.rows(),
+                                           "--out",
+                                           place.text_path("run"),
+                                           "--layers",
+                                           "1,2,3",
+                                           "--lr",
+                                           "3e-3",
+                                           "--head",
+                                           "inner=restricted,last=static",
+                                           "--labels",
+                                           "up,no,\"hi\"",
+                                           "--windows",
+                                           "5",
+                                           "--recompute",
+                                           "--clip",
+                                           "1.5"};
   const CommandOutput first = run_zerolock(arguments + std::vector<std::string>{"--print-config"});
   REQUIRE(first.status == 0);
   write_text(place.path("config.toml"), first.out);
-  const CommandOutput again = run_zerolock({"train", "--config", place.text_path("config.toml"), "--print-config"});
+  const CommandOutput again =
+      run_zerolock({"train", "--config", place.text_path("config.toml"), "--print-config"});
   CHECK(again.err == "");
   CHECK(again.out == first.out);
   CHECK(first.out.find("lr = 0.003\n") != std::string::npos);
   CHECK(first.out.find("layers = [1, 2, 3]\n") != std::string::npos);
   CHECK(first.out.find("recompute = true\n") != std::string::npos);
 
-  const CommandOutput changed = run_zerolock(
-      {"train", "--config", place.text_path("config.toml"), "--stages", "2", "--epochs", "3", "--print-config"});
+  const CommandOutput changed = run_zerolock({"train", "--config", place.text_path("config.toml"), "--stages",
+                                              "2", "--epochs", "3", "--print-config"});
   REQUIRE(changed.status == 0);
   CHECK(changed.out.find("stages = 2\n") != std::string::npos);
   CHECK(changed.out.find("layers") == std::string::npos);
