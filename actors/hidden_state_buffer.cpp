@@ -23,6 +23,7 @@ class HiddenStateBuffer final : public HiddenStateBufferActor::base {
         [this](entry_atom, std::uint64_t session, const Entry& entry) { on_entry(session, entry); },
         [this](blocked_atom, const BatchPosition& position, std::uint64_t bytes) {
           blocked_ = Blocked{position, bytes};
+          announce_credit();
           fail_if_blocked();
         },
         [this](connect_atom, std::uint64_t session, const UpstreamActor& upstream) {
@@ -97,7 +98,9 @@ class HiddenStateBuffer final : public HiddenStateBufferActor::base {
   }
 
   void announce_credit() {
-    if (!upstream_ || core_->credit() == announced_) return;
+    if (!upstream_ || !core_ || core_->credit() == announced_) return;
+    // An upstream that lacks bytes hears of each one.
+    if (!blocked_ && !core_->worth_announcing(announced_)) return;
     announced_ = core_->credit();
     send(upstream_, credit_atom::value, session_, announced_);
   }

@@ -77,6 +77,7 @@ class OutboundBuffer final : public OutboundBufferActor::base {
       return;
     }
     push();
+    tell_worker();
   }
 
   void push() {
@@ -88,16 +89,22 @@ class OutboundBuffer final : public OutboundBufferActor::base {
     send(receiver_, blocked_atom::value, lacking->position, std::uint64_t{lacking->bytes()});
   }
 
-  /// Only what changes the worker's mind: outputs that it made itself do not.
+  /// Only what may change the worker's mind: more entries once it has used half of what it could have, and
+  /// any change of bytes or line.
   void tell_worker() {
     if (!worker_ || !core_.next()) return;
     const OutputAllowance allowance = core_.allowance();
-    if (told_ && told_->allowed_entries == allowance.allowed_entries &&
-        told_->allowed_bytes == allowance.allowed_bytes && told_->recovery_line == allowance.recovery_line) {
-      return;
-    }
+    if (told_ && !worth_telling(allowance)) return;
     told_ = allowance;
     send(worker_, allow_atom::value, allowance);
+  }
+
+  [[nodiscard]] bool worth_telling(const OutputAllowance& now) const {
+    if (told_->allowed_bytes != now.allowed_bytes || told_->recovery_line != now.recovery_line) return true;
+    if (now.allowed_entries < told_->allowed_entries) return true;
+    const std::uint64_t accepted = now.accepted_entries;
+    const std::uint64_t known = told_->allowed_entries > accepted ? told_->allowed_entries - accepted : 0;
+    return now.allowed_entries > told_->allowed_entries && 2 * known <= now.allowed_entries - accepted;
   }
 
   std::uint64_t bytes_max_;

@@ -203,7 +203,7 @@ class StageWorker final : public StageWorkerActor::base {
   }
 
   void note_waiting(const StageAction& action) {
-    const bool input = action.kind == StageAction::Kind::take || action.kind == StageAction::Kind::wait_input;
+    const bool input = action.kind == StageAction::Kind::wait_input;
     const bool output =
         action.kind == StageAction::Kind::wait_output || action.kind == StageAction::Kind::wait_checkpoint;
     if (input || output) {

@@ -102,6 +102,15 @@ bool HiddenStateBufferCore::blocked_for_good(const BatchPosition& position, std:
          position.window <= setup_.checkpoints.next_after(setup_.durable);
 }
 
+bool HiddenStateBufferCore::worth_announcing(const EntryCredit& announced) const {
+  const auto half_used = [](std::uint64_t known_total, std::uint64_t free_total, std::uint64_t used) {
+    const std::uint64_t known = known_total > used ? known_total - used : 0;
+    return free_total > known_total && 2 * known <= free_total - used;
+  };
+  return half_used(announced.entries_total, credit_.entries_total, session_entries_) ||
+         half_used(announced.bytes_total, credit_.bytes_total, session_bytes_);
+}
+
 void HiddenStateBufferCore::update_credit() {
   const std::uint64_t waiting = waiting_entries();
   const std::uint64_t free_entries = waiting < setup_.depth ? setup_.depth - waiting : 0;

@@ -56,6 +56,9 @@ class HiddenStateBufferCore {
   [[nodiscard]] bool blocked_for_good(const BatchPosition& position, std::uint64_t bytes) const;
 
   [[nodiscard]] EntryCredit credit() const { return credit_; }
+  /// Whether the upstream, which knows of `announced`, should hear of the credit now: it has used half of
+  /// what it could have. Saying less often costs nothing and spares a message for most entries.
+  [[nodiscard]] bool worth_announcing(const EntryCredit& announced) const;
   /// The first position that has not been received.
   [[nodiscard]] BatchPosition next_expected() const { return next_; }
   [[nodiscard]] WindowIndex durable() const { return setup_.durable; }

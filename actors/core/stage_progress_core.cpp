@@ -18,7 +18,7 @@ std::vector<ScheduledStep> chunk_local_schedule(std::uint64_t micro_batches) {
 }
 
 StageProgressCore::StageProgressCore(StageProgressSetup setup)
-    : setup_(std::move(setup)), committed_(setup_.committed) {
+    : setup_(std::move(setup)), committed_(setup_.committed), input_(first_position_after(setup_.committed)) {
   ZEROLOCK_INVARIANT(committed_ <= setup_.checkpoints.last, "a worker starts within its run");
   ZEROLOCK_INVARIANT(setup_.unsaved_max > 0, "a checkpoint must be able to be under way");
   if (!setup_.save_first) saved_ = committed_;
@@ -38,6 +38,9 @@ bool StageProgressCore::checkpoint_pending() const {
 
 StageAction StageProgressCore::next() const {
   using Kind = StageAction::Kind;
+  // Asked for early, the next entry is there when the training of this one ends.
+  if (!asked_ && !received_rows_ && input_.window <= setup_.checkpoints.last)
+    return {Kind::take, input_, false};
   if (done_steps_ == 0 && checkpoint_pending()) {
     const bool room = unsaved_.size() < setup_.unsaved_max;
     return {room ? Kind::checkpoint : Kind::wait_checkpoint, {committed_, 0}, false};
@@ -57,7 +60,7 @@ StageAction StageProgressCore::next() const {
 
 StageAction StageProgressCore::next_forward(const BatchPosition& position) const {
   using Kind = StageAction::Kind;
-  if (!received_rows_) return {asked_ ? Kind::wait_input : Kind::take, position, false};
+  if (!received_rows_) return {Kind::wait_input, position, false};
   if (!setup_.has_downstream) return {Kind::forward, position, false};
   if (!allowance_) return {Kind::wait_output, position, false};
   // A replay makes outputs again that are held already: they take no room and are not sent.
@@ -77,10 +80,7 @@ void StageProgressCore::asked() {
 
 void StageProgressCore::received(const BatchPosition& position, std::int64_t rows) {
   ZEROLOCK_INVARIANT(asked_ && !received_rows_, "entries come when asked for");
-  ZEROLOCK_INVARIANT(!steps_.empty() && current().kind == ScheduledStep::Kind::forward,
-                     "a forward waits for it");
-  ZEROLOCK_INVARIANT((position == BatchPosition{committed_.next(), current().micro_batch}),
-                     "entries come in order");
+  ZEROLOCK_INVARIANT(position == input_, "entries come in order");
   asked_ = false;
   received_rows_ = rows;
 }
@@ -94,6 +94,7 @@ void StageProgressCore::forwarded(std::uint64_t bytes) {
   }
   if (*received_rows_ > 0) bytes_per_row_ = bytes / static_cast<std::uint64_t>(*received_rows_);
   received_rows_.reset();
+  input_ = position_after(input_, setup_.micro_batches);
   ++done_steps_;
 }
 

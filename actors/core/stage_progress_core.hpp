@@ -40,7 +40,7 @@ struct StageProgressSetup {
 
 struct StageAction {
   enum class Kind : std::uint8_t {
-    take,             // ask the hidden-state buffer for `position`
+    take,             // ask the hidden-state buffer for `position`, one ahead of the forwards
     forward,          // of `position`; send the result on if `emit`
     backward,         // local loss and backward of `position`
     step,             // optimizer step of position.window
@@ -90,6 +90,7 @@ class StageProgressCore {
   std::vector<ScheduledStep> steps_;  // of the window after committed_; empty after the last
   std::size_t done_steps_ = 0;
   bool asked_ = false;
+  BatchPosition input_;  // the entry that is to be asked for, is asked for, or waits for its forward
   std::optional<std::int64_t> received_rows_;  // of the entry that waits for its forward
   std::optional<OutputAllowance> allowance_;
   std::uint64_t sent_entries_ = 0;  // as OutputAllowance counts

@@ -59,6 +59,20 @@ TEST_CASE("credit is the depth less what waits, and comes back when an entry is 
   CHECK(core.held_entries() == 2);  // kept for a restart
 }
 
+TEST_CASE("credit is worth a message once half of it is used", "[inbound]") {
+  auto core = inbound(4, 1000);
+  const EntryCredit announced = core.credit();
+  REQUIRE(core.receive(1, entry_at(1, 0)) == Reception::accepted);
+  REQUIRE(core.take() != nullptr);
+  CHECK(core.credit().entries_total == 5);
+  CHECK_FALSE(core.worth_announcing(announced));  // three of five are left
+  REQUIRE(core.receive(1, entry_at(1, 1)) == Reception::accepted);
+  REQUIRE(core.take() != nullptr);
+  CHECK(core.worth_announcing(announced));
+  CHECK_FALSE(core.worth_announcing(core.credit()));
+  CHECK(inbound(1, 1000).worth_announcing({}));
+}
+
 TEST_CASE("a restarted worker is fed again from its buffer, without more in flight", "[inbound]") {
   auto core = inbound(2, 1000);
   for (std::uint64_t w = 1; w <= 2; ++w) {

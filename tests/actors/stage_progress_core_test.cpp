@@ -19,14 +19,19 @@ BatchPosition at_position(std::uint64_t window, std::uint64_t micro_batch) {
   return {WindowIndex{window}, micro_batch};
 }
 
-/// Takes and trains one micro-batch of an undisturbed worker.
+/// Asks for the next entry if that is due.
+void ask(StageProgressCore& core) {
+  if (core.next().kind == Kind::take) core.asked();
+}
+
+/// Trains one micro-batch of an undisturbed worker, which asks for the next one meanwhile.
 void train_one(StageProgressCore& core, const BatchPosition& position) {
-  REQUIRE(core.next().kind == Kind::take);
-  core.asked();
-  REQUIRE(core.next().kind == Kind::wait_input);
+  ask(core);
+  REQUIRE(core.next() == StageAction{Kind::wait_input, position, false});
   core.received(position, 3);
   REQUIRE(core.next().kind == Kind::forward);
   core.forwarded(48);
+  ask(core);
   REQUIRE(core.next() == StageAction{Kind::backward, position, false});
   core.trained();
 }
@@ -47,13 +52,28 @@ TEST_CASE("a window is take, forward, backward for each micro-batch, then step a
   CHECK(core.next().kind == Kind::finished);
 }
 
+TEST_CASE("one entry is asked for ahead, and none beyond the end", "[progress]") {
+  StageProgressCore core(setup_of(false, 1));
+  CHECK(core.next() == StageAction{Kind::take, at_position(1, 0), false});
+  core.asked();
+  core.received(at_position(1, 0), 3);
+  core.forwarded(48);
+  CHECK(core.next() == StageAction{Kind::take, at_position(1, 1), false});
+  core.asked();
+  core.trained();
+  core.received(at_position(1, 1), 3);
+  core.forwarded(48);
+  CHECK(core.next() == StageAction{Kind::backward, at_position(1, 1), false});
+}
+
 TEST_CASE("an initial state that is not on disk is saved first", "[progress]") {
   auto setup = setup_of(false, 1);
   setup.save_first = true;
   StageProgressCore core(setup);
+  ask(core);
   CHECK(core.next() == StageAction{Kind::checkpoint, at_position(0, 0), false});
   core.saved();
-  CHECK(core.next().kind == Kind::take);
+  CHECK(core.next().kind == Kind::wait_input);
 }
 
 TEST_CASE("at most two checkpoints are under way", "[progress]") {
@@ -77,17 +97,17 @@ TEST_CASE("a forward waits for credit and for room, unless its output is held al
   core.allowance({at_position(1, 1), 1, 48, 1, 100, WindowIndex{0}});
   CHECK(core.next() == StageAction{Kind::forward, at_position(1, 0), false});  // a replay
   core.forwarded(48);
-  core.trained();
   core.asked();
+  core.trained();
   core.received(at_position(1, 1), 3);
   CHECK(core.next().kind == Kind::wait_output);
   core.allowance({at_position(1, 1), 1, 48, 2, 100, WindowIndex{0}});
   CHECK(core.next() == StageAction{Kind::forward, at_position(1, 1), true});
   core.forwarded(48);
+  core.asked();
   core.trained();
   core.stepped();
   core.saved();
-  core.asked();
   core.received(at_position(2, 0), 3);
   core.allowance({at_position(2, 0), 2, 96, 9, 100, WindowIndex{0}});
   CHECK(core.next().kind == Kind::wait_output);  // window 1 will be released
@@ -100,8 +120,7 @@ TEST_CASE("a run that ends earlier checkpoints the window that it ends with", "[
   train_one(core, at_position(1, 0));
   train_one(core, at_position(1, 1));
   core.stepped();
-  REQUIRE(core.next().kind == Kind::take);
-  core.asked();
+  REQUIRE(core.next().kind == Kind::wait_input);
   core.end_at(WindowIndex{1});
   CHECK(core.next() == StageAction{Kind::checkpoint, at_position(1, 0), false});
   core.saved();

@@ -1,6 +1,7 @@
 #include "tests/supervision/cluster_support.hpp"
 
 #include <condition_variable>
+#include <ctime>
 #include <set>
 
 #include "actors/checkpoint_files.hpp"
@@ -195,8 +196,9 @@ TEST_CASE("no more than depth entries are between two stages", "[cluster]") {
     };
     const ClusterResult result = run_cluster(given, folder);
     REQUIRE(result.outcome.kind == Kind::finished);
-    CHECK(gauge.most_in_flight() <= static_cast<std::int64_t>(depth));
-    CHECK(gauge.most_in_flight() >= 1);
+    // The gauge also counts the entry that a worker has taken and not begun yet: it has left the boundary.
+    CHECK(gauge.most_in_flight() <= static_cast<std::int64_t>(depth) + 1);
+    CHECK(gauge.most_in_flight() >= static_cast<std::int64_t>(depth));
     check_states(result.outcome, train_in_sequence(3, 6, 8, 6));
   }
 }
@@ -345,10 +347,12 @@ TEST_CASE("cost of the actor path for each micro-batch", "[.overhead]") {
     given.windows = 20;
     given.micro_batches = 500;
     const auto begin = std::chrono::steady_clock::now();
+    const std::clock_t processor_begin = std::clock();
     REQUIRE(run_cluster(given, folder).outcome.kind == Kind::finished);
     const std::chrono::duration<double, std::micro> time = std::chrono::steady_clock::now() - begin;
-    WARN(stages << " stages: " << time.count() / (20.0 * 500.0) << " us for each micro-batch, "
-                << time.count() / (20.0 * 500.0 * static_cast<double>(stages))
-                << " us for each and each stage");
+    const double processor_us = 1e6 * static_cast<double>(std::clock() - processor_begin) / CLOCKS_PER_SEC;
+    const double stage_micro_batches = 20.0 * 500.0 * static_cast<double>(stages);
+    WARN(stages << " stages, for each stage and micro-batch: " << time.count() / stage_micro_batches
+                << " us, " << processor_us / stage_micro_batches << " us of processor time");
   }
 }
