@@ -93,12 +93,13 @@ class GenerateCommand : public Command {
     const std::unique_ptr<CausalModel> model = adapted.make();
     std::vector<TokenId> ends = adapted.config().eos_tokens;
     if (adapted.opened().tokenizer->eos()) ends.push_back(*adapted.opened().tokenizer->eos());
-    TokenSampler sampler(sampling_);
+    TokenSampler sampler(sampling_);  // sees no rows of an embedding padded above the tokenizer's vocabulary
     KeyValueCache cache = model->make_cache();
     at::Tensor hidden = model->decode(at::tensor(prompt, at::kLong), cache);
     Generated generated;
     while (generated.tokens.size() < max_tokens_) {
-      const TokenId token = sampler.choose(model->logits(hidden.narrow(0, hidden.size(0) - 1, 1)).flatten());
+      const at::Tensor logits = model->logits(hidden.narrow(0, hidden.size(0) - 1, 1)).flatten();
+      const TokenId token = sampler.choose(logits.narrow(0, 0, adapted.opened().tokenizer->vocabulary()));
       if (std::count(ends.begin(), ends.end(), token) > 0) {
         generated.stopped_by = "end";
         break;

@@ -43,8 +43,8 @@ class TrainCommand : public Command {
     const TrainingInputs inputs = open_training_inputs(options_);
     StartingPoint start = options_.resume ? start_resumed_run(options_, inputs, folder)
                                           : start_new_run(options_, inputs, folder);
-    require_fast_sgemm();
     folder.create();
+    require_fast_sgemm();
     write_text_file(folder.config(), table.to_toml());
     say_what_is_trained(inputs, start);
     return train(inputs, folder, std::move(start));
