@@ -243,12 +243,18 @@ BatchPlanOptions TrainOptions::batch_plan_options() const {
   return options;
 }
 
-TrainingSettings TrainOptions::stage_settings(std::uint64_t stage, std::uint64_t stage_count,
+TrainingSettings TrainOptions::stage_settings(std::uint64_t /*stage*/, std::uint64_t /*stage_count*/,
                                               const std::vector<std::int64_t>& restricted_tokens,
                                               std::uint64_t total_windows) const {
   TrainingSettings result = settings;
-  result.loss.head = stage + 1 == stage_count ? last_head : inner_head;
-  if (result.loss.head == HeadKind::restricted) result.loss.restricted_tokens = restricted_tokens;
+  const auto head_of = [&](HeadKind kind) {
+    HeadSettings head;
+    head.kind = kind;
+    if (kind == HeadKind::restricted) head.restricted_tokens = restricted_tokens;
+    return head;
+  };
+  result.loss.inner_head = head_of(inner_head);
+  result.loss.last_head = head_of(last_head);
   result.optimizer.schedule_windows = total_windows;
   return result;
 }

@@ -146,6 +146,17 @@ at::Tensor Chunk::backward(at::Tensor dy, const at::Tensor& rows, ChunkTape tape
   return dy;
 }
 
+void Chunk::set_lora_active(bool active) {
+  for (LoraPair* pair : lora_pairs()) pair->active = active;
+}
+
+void Chunk::freeze_lora() {
+  for (LoraPair* pair : lora_pairs()) {
+    pair->a_gradient = at::Tensor();
+    pair->b_gradient = at::Tensor();
+  }
+}
+
 std::vector<LoraPair*> Chunk::lora_pairs() {
   std::vector<LoraPair*> pairs;
   for (DecoderLayer& layer : layers_) {

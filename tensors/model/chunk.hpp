@@ -54,6 +54,11 @@ class Chunk {
   at::Tensor backward(at::Tensor dy, const at::Tensor& rows, ChunkTape tape,
                       const std::vector<std::int64_t>& sequence_offsets, bool need_input_gradient);
 
+  /// Off: forward computes with the frozen weights alone. A tape needs them on.
+  void set_lora_active(bool active);
+  /// Frees the gradient sums: no backward from here on.
+  void freeze_lora();
+
   /// All LoRA pairs, layer by layer in the order in which they run.
   [[nodiscard]] std::vector<LoraPair*> lora_pairs();
   [[nodiscard]] ExpansionScratch& scratch() { return scratch_; }

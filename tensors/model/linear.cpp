@@ -49,7 +49,7 @@ at::Tensor linear_forward(const AdaptedLinear& linear, const at::Tensor& x, Expa
   const FrozenLinear& frozen = linear.frozen;
   const at::Tensor weight = scratch.expand(frozen.weight);
   at::Tensor y = frozen.bias.defined() ? at::addmm(frozen.bias, x, weight.t()) : at::mm(x, weight.t());
-  if (linear.lora) {
+  if (linear.lora && linear.lora->active) {
     at::Tensor u = lora_forward(*linear.lora, x, y);
     if (projected != nullptr) *projected = std::move(u);
   }
@@ -60,7 +60,7 @@ at::Tensor linear_forward_onto(const AdaptedLinear& linear, const at::Tensor& x,
                                ExpansionScratch& scratch, at::Tensor* projected) {
   ZEROLOCK_INVARIANT(!linear.frozen.bias.defined(), "no bias on a projection into the residual stream");
   at::Tensor y = at::addmm(residual, x, scratch.expand(linear.frozen.weight).t());
-  if (linear.lora) {
+  if (linear.lora && linear.lora->active) {
     at::Tensor u = lora_forward(*linear.lora, x, y);
     if (projected != nullptr) *projected = std::move(u);
   }

@@ -28,20 +28,24 @@ void add_product(at::Tensor& sum, const at::Tensor& left, const at::Tensor& righ
 
 }  // namespace
 
+at::Tensor seeded_uniform(const std::string& name, std::uint64_t seed, at::IntArrayRef shape, double bound,
+                          at::ScalarType type) {
+  std::mt19937_64 generator(hash_of(name, seed));
+  at::Tensor numbers = at::empty(shape, at::kFloat);
+  float* values = numbers.data_ptr<float>();
+  for (std::int64_t i = 0; i < numbers.numel(); ++i) {
+    const double unit = static_cast<double>(generator() >> 11U) * 0x1p-53;  // [0, 1)
+    values[i] = static_cast<float>((2 * unit - 1) * bound);
+  }
+  return numbers.to(type);
+}
+
 LoraPair make_lora_pair(std::string name, std::int64_t rank, std::int64_t in, std::int64_t out, double scale,
                         std::uint64_t seed, at::ScalarType type) {
   LoraPair pair;
   pair.name = std::move(name);
   pair.scale = scale;
-  std::mt19937_64 generator(hash_of(pair.a_name(), seed));
-  const double bound = 1.0 / std::sqrt(static_cast<double>(in));
-  pair.a = at::empty({rank, in}, at::kFloat);
-  float* values = pair.a.data_ptr<float>();
-  for (std::int64_t i = 0; i < rank * in; ++i) {
-    const double unit = static_cast<double>(generator() >> 11U) * 0x1p-53;  // [0, 1)
-    values[i] = static_cast<float>((2 * unit - 1) * bound);
-  }
-  pair.a = pair.a.to(type);
+  pair.a = seeded_uniform(pair.a_name(), seed, {rank, in}, 1.0 / std::sqrt(static_cast<double>(in)), type);
   pair.b = at::zeros({out, rank}, type);
   pair.a_gradient = at::zeros_like(pair.a);
   pair.b_gradient = at::zeros_like(pair.b);

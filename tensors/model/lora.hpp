@@ -14,6 +14,7 @@ namespace zerolock {
 struct LoraPair {
   std::string name;  // PEFT's name of the layer: "base_model.model.model.layers.3.self_attn.q_proj"
   double scale = 1;
+  bool active = true;     // off: the layer computes as if it had no pair
   at::Tensor a;           // [rank, in]
   at::Tensor b;           // [out, rank]
   at::Tensor a_gradient;  // like a
@@ -27,6 +28,10 @@ struct LoraPair {
 /// they depend neither on the partition nor on the order in which layers are made.
 LoraPair make_lora_pair(std::string name, std::int64_t rank, std::int64_t in, std::int64_t out, double scale,
                         std::uint64_t seed, at::ScalarType type);
+
+/// Numbers uniform in +-bound that come from `seed` and `name` alone.
+at::Tensor seeded_uniform(const std::string& name, std::uint64_t seed, at::IntArrayRef shape, double bound,
+                          at::ScalarType type);
 
 /// y [rows, out] += scale * (x A^T) B^T, x [rows, in]. Returns x A^T [rows, rank], which backward needs.
 at::Tensor lora_forward(const LoraPair& lora, const at::Tensor& x, at::Tensor& y);

@@ -4,6 +4,7 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <utility>
 #include <vector>
@@ -24,11 +25,14 @@ class OutputMatrix {
   OutputMatrix(const StoredTensor& rows, const std::vector<std::int64_t>& selected,
                at::ScalarType compute_type);
 
+  /// A matrix [outputs, features] of its own, which it shares: what is written to the tensor counts.
+  explicit OutputMatrix(at::Tensor rows) : gathered_(std::move(rows)) {}
+
   [[nodiscard]] std::int64_t outputs() const;
   [[nodiscard]] std::int64_t features() const;
   /// Bytes that it occupies: the stored ones, or those of the gathered rows.
   [[nodiscard]] std::size_t bytes() const;
-  /// Whether rows were gathered into memory of its own.
+  /// Whether the rows lie in memory of their own, not in the model's file.
   [[nodiscard]] bool gathered() const { return gathered_.defined(); }
 
   /// logits [n, outputs] = features [n, features] W^T.
@@ -38,6 +42,14 @@ class OutputMatrix {
                 at::Tensor& more_logits, ExpansionScratch& scratch) const;
   /// dfeatures [n, features] = dlogits [n, outputs] W.
   void multiply_back(const at::Tensor& dlogits, at::Tensor& dfeatures, ExpansionScratch& scratch) const;
+  /// Calls work(first row, rows [count, features]) for one tile after another; each is valid during its call.
+  template <class Work>
+  void for_each_tile(ExpansionScratch& scratch, const Work& work) const {
+    const std::int64_t step = tile_rows(scratch);
+    for (std::int64_t first = 0; first < outputs(); first += step) {
+      work(first, tile(first, std::min(step, outputs() - first), scratch));
+    }
+  }
 
  private:
   /// Rows of a tile: what fits the scratch as it is after the layers used it, but no trickle.

@@ -12,8 +12,8 @@
 #include "tensors/model/chunk.hpp"
 #include "tensors/training/learning_rate.hpp"
 #include "tensors/training/optimizer.hpp"
-#include "tensors/training/readout_head.hpp"
 #include "tensors/training/readout_loss.hpp"
+#include "tensors/training/stage_readout.hpp"
 
 namespace zerolock {
 namespace {
@@ -46,7 +46,6 @@ WeightTransform base_conversion(BaseFormat base) {
 }
 
 LoraPlan lora_plan(const TrainingSettings& settings) {
-  if (settings.lora.rank < 1) throw InputError("LoRA rank", "must be at least 1");
   return {settings.lora.rank, settings.lora.scale(), settings.lora.targets, settings.seed};
 }
 
@@ -60,16 +59,20 @@ struct OpenMicroBatch {
 
 class ChunkBackend final : public StageBackend {
  public:
-  ChunkBackend(std::shared_ptr<const ModelFiles> model, StageIndex stage, LayerRange range,
-               const TrainingSettings& settings, MemoryAccount& account)
+  ChunkBackend(std::shared_ptr<const ModelFiles> model, StageIndex stage,
+               const std::vector<LayerRange>& partition, const TrainingSettings& settings,
+               MemoryAccount& account)
       : account_(account),
         opening_(account, MemoryComponent::weights),
         settings_(settings),
         type_(scalar_type(settings.compute)),
         first_(stage.value == 0),
-        chunk_(*model, range, type_, lora_plan(settings), base_conversion(settings.base)),
-        head_(make_readout_head(*model, settings.loss, type_, base_conversion(settings.base))),
+        last_(stage.value + 1 == partition.size()),
+        trained_(settings.trains(stage)),
+        chunk_(*model, partition[stage.value], type_, lora_plan(settings), base_conversion(settings.base)),
+        readout_(*model, stage, partition, settings, base_conversion(settings.base)),
         optimizer_(settings.optimizer, trainable_tensors()) {
+    if (!trained_) freeze();
     if (first_) embedding_ = model->tensor("model.embed_tokens.weight");
     charge_mapped_weights(*model);
     opening_.end();
@@ -80,6 +83,10 @@ class ChunkBackend final : public StageBackend {
   at::Tensor begin(const Entry& entry) override;
   LossReport finish(const BatchPosition& position) override;
   StepReport step(WindowIndex window) override;
+  [[nodiscard]] bool needs_calibration() const override { return readout_.needs_calibration(); }
+  at::Tensor calibrate_begin(const Entry& entry) override;
+  [[nodiscard]] at::Tensor calibration_targets() const override;
+  void calibrate_finish(const at::Tensor& targets) override;
   [[nodiscard]] StageState state() const override;
   void restore(const StageState& state) override;
 
@@ -96,10 +103,12 @@ class ChunkBackend final : public StageBackend {
 
   std::vector<TrainableTensor> trainable_tensors();
   void charge_mapped_weights(const ModelFiles& model);
-  [[nodiscard]] bool compares_readouts() const {
-    return settings_.loss.alpha < 1 && (!first_ || settings_.loss.first_chunk_consistency);
-  }
-  [[nodiscard]] ReadoutLossOptions loss_options() const;
+  void freeze();
+  /// Whether this window trains the adapter, and not the head alone.
+  [[nodiscard]] bool trains_adapter() const { return trained_ && optimizer_.steps() >= readout_.warm_up(); }
+  /// Whether the LoRA pairs make a difference: those of a stage that is not trained usually do not.
+  [[nodiscard]] bool adapts();
+  [[nodiscard]] at::Tensor input_of(const Entry& entry) const;
   ReadoutLoss local_loss(const OpenMicroBatch& open);
   void check_finite(const BatchPosition& position, double loss) const;
   void clear_gradients();
@@ -109,9 +118,12 @@ class ChunkBackend final : public StageBackend {
   TrainingSettings settings_;
   at::ScalarType type_;
   bool first_;
+  bool last_;
+  bool trained_;
   StoredTensor embedding_;  // of the first stage
   Chunk chunk_;
-  std::unique_ptr<ReadoutHead> head_;
+  StageReadout readout_;
+  std::vector<TrainableTensor> adapter_;  // the LoRA tensors; without gradients if the stage is not trained
   Optimizer optimizer_;
   std::int64_t charged_bytes_ = 0;
 
@@ -120,21 +132,29 @@ class ChunkBackend final : public StageBackend {
   WindowIndex committed_;
 };
 
+/// Fills adapter_ on the way.
 std::vector<TrainableTensor> ChunkBackend::trainable_tensors() {
-  std::vector<TrainableTensor> tensors;
   for (LoraPair* pair : chunk_.lora_pairs()) {
-    tensors.push_back({pair->a_name(), pair->a, pair->a_gradient});
-    tensors.push_back({pair->b_name(), pair->b, pair->b_gradient});
+    adapter_.push_back({pair->a_name(), pair->a, pair->a_gradient, readout_.warm_up()});
+    adapter_.push_back({pair->b_name(), pair->b, pair->b_gradient, readout_.warm_up()});
   }
-  for (TrainableTensor& tensor : head_->trainable()) tensors.push_back(std::move(tensor));
+  if (!trained_) return {};
+  std::vector<TrainableTensor> tensors = adapter_;
+  for (TrainableTensor& tensor : readout_.trainable()) tensors.push_back(std::move(tensor));
   return tensors;
+}
+
+void ChunkBackend::freeze() {
+  chunk_.freeze_lora();
+  for (TrainableTensor& tensor : adapter_) tensor.gradient = at::Tensor();
+  chunk_.set_lora_active(false);  // B is zero
 }
 
 /// Mapped bytes do not come from LibTorch's allocator. A tied head and the embedding are the same bytes.
 void ChunkBackend::charge_mapped_weights(const ModelFiles& model) {
   charged_bytes_ = static_cast<std::int64_t>(chunk_.mapped_bytes());
   const std::optional<StorageFormat> format = base_format(settings_.base);
-  const bool head_is_mapped = !head_->outputs().gathered() && (!format || *format == model.head().format());
+  const bool head_is_mapped = readout_.reads_model_rows() && (!format || *format == model.head().format());
   if (head_is_mapped) charged_bytes_ += static_cast<std::int64_t>(model.head().stored_bytes());
   if (first_ && !(head_is_mapped && model.config().tied_embeddings)) {
     charged_bytes_ += static_cast<std::int64_t>(embedding_.stored_bytes());
@@ -142,44 +162,64 @@ void ChunkBackend::charge_mapped_weights(const ModelFiles& model) {
   account_.add(MemoryComponent::weights, charged_bytes_);
 }
 
+at::Tensor ChunkBackend::input_of(const Entry& entry) const {
+  ZEROLOCK_INVARIANT(entry.layout != nullptr, to_string(entry.position));
+  ZEROLOCK_INVARIANT(entry.payload.size(0) == entry.layout->rows(), "the payload has the layout's rows");
+  at::Tensor input = first_ ? embed(embedding_, entry.payload, type_) : entry.payload;
+  ZEROLOCK_INVARIANT(input.scalar_type() == type_, "hidden states come in the compute type");
+  return input;
+}
+
 at::Tensor ChunkBackend::begin(const Entry& entry) {
   const c10::InferenceMode guard;
   const MemoryScope scope(account_, MemoryComponent::activations);
-  ZEROLOCK_INVARIANT(entry.layout != nullptr, to_string(entry.position));
-  ZEROLOCK_INVARIANT(entry.payload.size(0) == entry.layout->rows(), "the payload has the layout's rows");
+  ZEROLOCK_INVARIANT(!needs_calibration(), "a stage is calibrated before it trains");
   ZEROLOCK_INVARIANT(!open_.contains(entry.position), "a micro-batch begins once");
-  const std::vector<std::int64_t>& offsets = entry.layout->sequence_offsets;
-  const bool supervised = !entry.layout->supervised_rows.empty();
+  const at::Tensor input = input_of(entry);
+  // Nothing supervised or nothing trained, nothing to differentiate: such a micro-batch only passes through.
+  const bool learns = trained_ && !entry.layout->supervised_rows.empty();
 
   OpenMicroBatch open;
   open.layout = entry.layout;
-  const at::Tensor input = first_ ? embed(embedding_, entry.payload, type_) : entry.payload;
-  ZEROLOCK_INVARIANT(input.scalar_type() == type_, "hidden states come in the compute type");
-  // Nothing supervised, nothing to differentiate: such a micro-batch only passes through.
-  at::Tensor output = chunk_.forward(input, offsets, supervised ? &open.tape : nullptr, settings_.recompute);
-  if (supervised) {
+  ChunkTape* tape = learns && trains_adapter() ? &open.tape : nullptr;
+  at::Tensor output = chunk_.forward(input, entry.layout->sequence_offsets, tape, settings_.recompute);
+  if (learns) {
     const at::Tensor rows = at::tensor(entry.layout->supervised_rows, at::kLong);
     open.hidden = output.index_select(0, rows);
-    if (compares_readouts()) open.received = input.index_select(0, rows);
+    if (readout_.compares()) open.received = input.index_select(0, rows);
   }
   open_.emplace(entry.position, std::move(open));
   return output;
 }
 
-ReadoutLossOptions ChunkBackend::loss_options() const {
-  ReadoutLossOptions options;
-  options.direction = settings_.loss.direction;
-  const bool task_only = first_ && !settings_.loss.first_chunk_consistency;
-  options.task_weight = task_only ? 1.0 : settings_.loss.alpha;
-  options.consistency_weight = compares_readouts() ? 1.0 - settings_.loss.alpha : 0.0;
-  return options;
+at::Tensor ChunkBackend::calibrate_begin(const Entry& entry) {
+  const c10::InferenceMode guard;
+  const MemoryScope scope(account_, MemoryComponent::activations);
+  const at::Tensor input = input_of(entry);
+  chunk_.set_lora_active(false);
+  at::Tensor output = chunk_.forward(input, entry.layout->sequence_offsets, nullptr, false);
+  chunk_.set_lora_active(adapts());
+  if (!entry.layout->supervised_rows.empty()) {
+    const at::Tensor rows = at::tensor(entry.layout->supervised_rows, at::kLong);
+    readout_.keep_for_calibration(output.index_select(0, rows), input.index_select(0, rows));
+  }
+  return output;
+}
+
+at::Tensor ChunkBackend::calibration_targets() const {
+  const MemoryScope scope(account_, MemoryComponent::buffers);
+  return readout_.calibration_targets();
+}
+
+void ChunkBackend::calibrate_finish(const at::Tensor& targets) {
+  const c10::InferenceMode guard;
+  const MemoryScope scope(account_, MemoryComponent::activations);
+  readout_.fit(targets);
 }
 
 ReadoutLoss ChunkBackend::local_loss(const OpenMicroBatch& open) {
   const MemoryScope scope(account_, MemoryComponent::loss);
-  const PreviousReadout previous{head_.get(), open.received};
-  return readout_loss(*head_, open.hidden, open.layout->targets, compares_readouts() ? &previous : nullptr,
-                      loss_options(), chunk_.scratch());
+  return readout_.loss(open.hidden, open.received, open.layout->targets, chunk_.scratch());
 }
 
 LossReport ChunkBackend::finish(const BatchPosition& position) {
@@ -194,14 +234,16 @@ LossReport ChunkBackend::finish(const BatchPosition& position) {
   report.supervised_rows = static_cast<std::int64_t>(open.layout->supervised_rows.size());
   report.examples = open.layout->sequences();
   ++finished_;
-  if (report.supervised_rows == 0) return report;
+  if (report.supervised_rows == 0 || !trained_) return report;
 
   ReadoutLoss loss = local_loss(open);
   report.task_loss = loss.task;
   report.consistency_loss = loss.consistency;
   report.loss = loss.loss;
-  chunk_.backward(std::move(loss.dhidden), at::tensor(open.layout->supervised_rows, at::kLong),
-                  std::move(open.tape), open.layout->sequence_offsets, false);
+  if (trains_adapter()) {
+    chunk_.backward(std::move(loss.dhidden), at::tensor(open.layout->supervised_rows, at::kLong),
+                    std::move(open.tape), open.layout->sequence_offsets, false);
+  }
   check_finite(position, report.loss);
   return report;
 }
@@ -226,7 +268,10 @@ StepReport ChunkBackend::step(WindowIndex window) {
   if (settings_.optimizer.clip_norm) {
     clip_gradients(optimizer_.tensors(), report.gradient_norm, *settings_.optimizer.clip_norm);
   }
-  report.learning_rate = learning_rate_at(settings_.optimizer, window);
+  if (trained_) {
+    report.learning_rate = learning_rate_at(settings_.optimizer, window) *
+                           (last_ ? 1.0 : settings_.optimizer.inner_learning_rate_scale);
+  }
   optimizer_.step(report.learning_rate);
   clear_gradients();
   committed_ = window;
@@ -243,10 +288,12 @@ StageState ChunkBackend::state() const {
   const MemoryScope scope(account_, MemoryComponent::optimizer);
   StageState state;
   state.window = committed_;
-  for (const TrainableTensor& tensor : optimizer_.tensors()) {
-    const bool own_name = tensor.name.starts_with("head.");
-    state.tensors[own_name ? tensor.name : lora_prefix + tensor.name] = tensor.value.clone();
+  for (const TrainableTensor& tensor : adapter_) {
+    state.tensors[lora_prefix + tensor.name] = tensor.value.clone();
   }
+  for (const TrainableTensor& tensor : readout_.trainable())
+    state.tensors[tensor.name] = tensor.value.clone();
+  readout_.export_fitted(state.tensors);
   optimizer_.export_to(state);
   return state;
 }
@@ -255,13 +302,21 @@ void ChunkBackend::restore(const StageState& state) {
   const c10::InferenceMode guard;
   const MemoryScope scope(account_, MemoryComponent::optimizer);
   open_.clear();
-  for (TrainableTensor tensor : optimizer_.tensors()) {
-    const bool own_name = tensor.name.starts_with("head.");
-    copy_from_state(state, own_name ? tensor.name : lora_prefix + tensor.name, tensor.value);
-  }
+  for (TrainableTensor& tensor : adapter_) copy_from_state(state, lora_prefix + tensor.name, tensor.value);
+  for (TrainableTensor& tensor : readout_.trainable()) copy_from_state(state, tensor.name, tensor.value);
+  readout_.import_fitted(state.tensors);
   optimizer_.import_from(state);
+  chunk_.set_lora_active(adapts());
   clear_gradients();
   committed_ = state.window;
+}
+
+bool ChunkBackend::adapts() {
+  if (trained_) return true;
+  const std::vector<LoraPair*> pairs = chunk_.lora_pairs();
+  return std::any_of(pairs.begin(), pairs.end(), [](const LoraPair* pair) {
+    return at::count_nonzero(pair->b).item<std::int64_t>() > 0;
+  });
 }
 
 }  // namespace
@@ -281,10 +336,8 @@ std::unique_ptr<StageBackend> make_chunk_backend(std::shared_ptr<const ModelFile
                                       std::to_string(model->config().layers));
   }
   ZEROLOCK_INVARIANT(stage.value < partition.size(), "the stage is one of the partition's");
-  if (!(settings.loss.alpha > 0) || settings.loss.alpha > 1) {
-    throw InputError("alpha", "must be greater than 0 and at most 1");
-  }
-  return std::make_unique<ChunkBackend>(std::move(model), stage, partition[stage.value], settings, account);
+  settings.check(partition.size());
+  return std::make_unique<ChunkBackend>(std::move(model), stage, partition, settings, account);
 }
 
 std::vector<LayerRange> equal_partition(std::int64_t layers, std::int64_t stages) {

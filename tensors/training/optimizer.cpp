@@ -57,12 +57,13 @@ void Optimizer::step(double learning_rate) {
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
     at::Tensor& value = tensors_[i].value;
     const at::Tensor& gradient = tensors_[i].gradient;
+    if (steps_ <= tensors_[i].warm_up) continue;
     value.mul_(1 - learning_rate * settings_.weight_decay);
     if (settings_.kind == OptimizerKind::sgd) {
       value.sub_(gradient, learning_rate);
       continue;
     }
-    const auto t = static_cast<double>(steps_);
+    const auto t = static_cast<double>(steps_ - tensors_[i].warm_up);
     first_moments_[i].mul_(settings_.beta1).add_(gradient, 1 - settings_.beta1);
     second_moments_[i].mul_(settings_.beta2).addcmul_(gradient, gradient, 1 - settings_.beta2);
     const double first_share = 1 - std::pow(settings_.beta1, t);

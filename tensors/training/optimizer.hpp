@@ -23,7 +23,7 @@ double gradient_norm(const std::vector<TrainableTensor>& tensors);
 /// factor min(1, limit / (norm + 1e-6)).
 void clip_gradients(const std::vector<TrainableTensor>& tensors, double norm, double limit);
 
-/// With t the number of this step, counted from 1, and lr its rate:
+/// With t the number of a tensor's step, counted from 1 after its warm-up, and lr its rate:
 ///   AdamW: p *= 1 - lr wd;  m = b1 m + (1 - b1) g;  v = b2 v + (1 - b2) g^2;
 ///          p -= lr (m / (1 - b1^t)) / (sqrt(v / (1 - b2^t)) + eps)
 ///   SGD:   p *= 1 - lr wd;  p -= lr g
@@ -35,6 +35,8 @@ class Optimizer {
   /// One step with the gradients as they stand.
   void step(double learning_rate);
   [[nodiscard]] const std::vector<TrainableTensor>& tensors() const { return tensors_; }
+  /// Steps taken since the fresh start, warm-up included.
+  [[nodiscard]] std::uint64_t steps() const { return steps_; }
 
   /// Adds copies of the moments ("optimizer.first_moment.<name>", …) and "optimizer.steps" to the state.
   void export_to(StageState& state) const;

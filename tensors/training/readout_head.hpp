@@ -6,14 +6,16 @@
 #include <ATen/ATen.h>
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "tensors/files/model_files.hpp"
-#include "tensors/model/chunk.hpp"
 #include "tensors/model/output_matrix.hpp"
+#include "tensors/model/rms_norm.hpp"
 #include "tensors/training/settings.hpp"
+#include "tensors/training/token_rows.hpp"
 #include "tensors/training/trainable.hpp"
 
 namespace zerolock {
@@ -26,32 +28,55 @@ struct HeadTape {
 };
 
 /// Logits are features(h) W^T, with W the rows of outputs(). What stands before the product is a head's own
-/// affair: the final norm alone, or something trainable or calibrated before it.
+/// affair: the final norm alone, or something trainable or fitted, or further frozen layers, before it.
 class ReadoutHead {
  public:
   virtual ~ReadoutHead() = default;
 
-  /// hidden [n, width] -> [n, outputs().features()]. Fills the tape unless it is null.
+  /// hidden [n, width], compute type -> [n, outputs().features()], in the type that outputs() multiplies.
+  /// Fills the tape unless it is null.
   virtual at::Tensor features(const at::Tensor& hidden, HeadTape* tape) const = 0;
-  /// Gradient of the features -> gradient of the hidden rows, a new tensor; adds those of the head's own
-  /// trainable tensors to their sums.
+  /// Gradient of the features -> gradient of the hidden rows, a new tensor in the compute type; adds those of
+  /// the head's own trainable tensors to their sums.
   virtual at::Tensor backward(const at::Tensor& dfeatures, const HeadTape& tape) = 0;
   [[nodiscard]] virtual const OutputMatrix& outputs() const = 0;
   /// Which output stands for a token. Throws InputError if none does.
   [[nodiscard]] virtual std::int64_t output_of(std::int64_t token) const = 0;
 
+  /// Whether the rows of outputs() are trained: their gradient then comes from outputs_backward.
+  [[nodiscard]] virtual bool trains_outputs() const { return false; }
+  /// Adds the gradient of outputs() to its sum: dlogits [n, outputs] and features [n, features] of some rows.
+  virtual void outputs_backward(const at::Tensor& dlogits, const at::Tensor& features);
+
   /// The head's own trainable tensors, "head.<name>"; none for frozen heads.
   virtual std::vector<TrainableTensor> trainable() { return {}; }
-  /// Bytes that the head itself occupies: stored rows of the model, or memory of its own.
+  /// Frozen tensors that belong to the stage's state because they were fitted, "head.<name>": copies.
+  virtual void export_fitted(std::map<std::string, at::Tensor>& tensors) const;
+  /// Takes them over. What is not there has not been fitted yet. Throws InputError for another shape.
+  virtual void import_fitted(const std::map<std::string, at::Tensor>& tensors);
+
+  /// Bytes that the head itself occupies: stored rows of the model, and memory of its own with the gradient
+  /// sums of what it trains.
   [[nodiscard]] virtual std::size_t bytes() const = 0;
   /// Multiplications and additions that one supervised row costs, forward and backward.
   [[nodiscard]] virtual double operations_per_row() const = 0;
 };
 
-/// The head that the settings ask for: the model's own norm and readout matrix, or that restricted to some
-/// tokens. Throws InputError if a restricted token lies outside the vocabulary or comes twice.
-std::unique_ptr<ReadoutHead> make_readout_head(const ModelFiles& model, const LossSettings& settings,
-                                               at::ScalarType compute_type,
-                                               const WeightTransform& transform = {});
+/// Where a head stands: its tensors are "<name>.<tensor>"; trainable ones start from the seed and their name.
+struct HeadPlace {
+  std::string name = "head";
+  std::uint64_t seed = 0;
+};
+
+/// The head that the settings ask for, over `rows`, which must be those of its restricted_tokens. A
+/// calibrated one has no map yet. Throws InputError if the settings do not fit the model.
+std::unique_ptr<ReadoutHead> make_readout_head(const ModelFiles& model, const HeadSettings& settings,
+                                               const HeadPlace& place, at::ScalarType compute_type,
+                                               std::shared_ptr<const TokenRows> rows);
+
+/// The model's final norm, in the given type; charged to "weights".
+RmsNorm final_norm(const ModelFiles& model, at::ScalarType type);
+/// The type in which heads hold and compute what is theirs: fp64 for fp64, else fp32.
+at::ScalarType wide_type(at::ScalarType compute_type);
 
 }  // namespace zerolock

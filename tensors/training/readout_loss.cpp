@@ -1,6 +1,7 @@
 #include "tensors/training/readout_loss.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "tensors/base/error.hpp"
 #include "tensors/model/fused_loops.hpp"
@@ -33,7 +34,7 @@ fused::RowLoss block_loss_dense(const at::Tensor& logits, const at::Tensor& prev
 /// The same for any type. d KL(p||q) / dz = p (log p - log q - KL), d KL(q||p) / dz = p - q.
 fused::RowLoss block_loss_any(const at::Tensor& logits, const at::Tensor& previous,
                               const std::int64_t* outputs, const ReadoutLossOptions& options, double rows) {
-  const at::ScalarType wide = logits.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+  const at::ScalarType wide = wide_type(logits.scalar_type());
   const at::Tensor log_p = at::log_softmax(logits.to(wide), 1);
   const at::Tensor p = log_p.exp();
   const at::Tensor columns =
@@ -59,23 +60,58 @@ fused::RowLoss block_loss_any(const at::Tensor& logits, const at::Tensor& previo
   return sum;
 }
 
+/// The forms with a target. d(-sum p* log p) / dz = p - p*, d KL(p||p*) / dz = p (log p - log p* - KL).
+fused::RowLoss block_loss_target(const at::Tensor& logits, const at::Tensor& previous,
+                                 const std::int64_t* outputs, const ReadoutLossOptions& options,
+                                 double rows) {
+  const at::ScalarType wide = wide_type(logits.scalar_type());
+  const at::Tensor log_p = at::log_softmax(logits.to(wide), 1);
+  const at::Tensor p = log_p.exp();
+  const at::Tensor columns =
+      at::tensor(c10::IntArrayRef(outputs, static_cast<std::size_t>(logits.size(0))), at::kLong).unsqueeze(1);
+  const double share = options.label_smoothing / static_cast<double>(logits.size(1));
+  const double label_step = std::log(1 - options.label_smoothing + share) - std::log(share);
+  // log l is the same for all outputs but the label's, up to the constant that the softmax takes away.
+  at::Tensor log_target = at::log_softmax(previous.to(wide), 1).mul_(options.consistency_weight);
+  log_target.scatter_add_(1, columns,
+                          at::full(columns.sizes(), options.task_weight * label_step, log_target.options()));
+  log_target = at::log_softmax(log_target, 1);
+  fused::RowLoss sum;
+  sum.task = -log_p.gather(1, columns).sum(at::kDouble).item<double>();
+  if (options.form == LossForm::target_cross_entropy) {
+    const at::Tensor target = log_target.exp();
+    sum.consistency = -target.mul(log_p).sum(at::kDouble).item<double>();
+    logits.copy_(p.sub(target).div_(rows));
+  } else {
+    const at::Tensor difference = log_p.sub(log_target);
+    const at::Tensor divergence = p.mul(difference).sum(1, true, at::kDouble);
+    sum.consistency = divergence.sum().item<double>();
+    logits.copy_(difference.sub(divergence.to(wide)).mul_(p).div_(rows));
+  }
+  return sum;
+}
+
 /// Rows whose logits fit the bound, at least a few.
-std::int64_t rows_per_block(std::int64_t rows, std::int64_t outputs, std::size_t element_size, bool two,
-                            std::int64_t block_bytes_max) {
+std::int64_t rows_per_block(std::int64_t rows, std::int64_t outputs, std::size_t element_size,
+                            std::int64_t copies, std::int64_t block_bytes_max) {
   constexpr std::int64_t rows_min = 8;
-  const std::int64_t row_bytes = outputs * static_cast<std::int64_t>(element_size) * (two ? 2 : 1);
+  const std::int64_t row_bytes = outputs * static_cast<std::int64_t>(element_size) * copies;
   return std::min(rows, std::max(rows_min, block_bytes_max / row_bytes));
 }
 
 /// Logits of a block of rows: those of the stage, and of the previous readout if the loss looks at it.
 class BlockLogits {
  public:
+  /// features and previous_features have the types of the logits; the latter may be undefined.
   BlockLogits(const OutputMatrix& matrix, const OutputMatrix* previous_matrix, std::int64_t rows,
-              const at::TensorOptions& options)
+              const at::Tensor& features, const at::Tensor& previous_features)
       : matrix_(matrix),
         previous_matrix_(previous_matrix),
-        logits_(at::empty({rows, matrix.outputs()}, options)),
-        previous_(previous_matrix != nullptr ? at::empty_like(logits_) : at::Tensor()) {}
+        logits_(at::empty({rows, matrix.outputs()}, features.options())) {
+    if (previous_matrix != nullptr) {
+      previous_ = at::empty({rows, matrix.outputs()}, previous_features.options());
+    }
+  }
 
   /// Computes the logits of these rows of features; previous_features is undefined if there is no previous
   /// readout.
@@ -123,10 +159,14 @@ ReadoutLoss readout_loss(ReadoutHead& head, const at::Tensor& hidden,
   const at::Tensor previous_features =
       previous != nullptr ? previous->head->features(previous->hidden, nullptr) : at::Tensor();
   at::Tensor dfeatures = at::empty_like(features);
-  const std::int64_t step = rows_per_block(rows, matrix.outputs(), hidden.element_size(), previous != nullptr,
-                                           options.block_bytes_max);
-  BlockLogits block(matrix, previous_matrix, step, hidden.options());
-  const auto block_loss = is_dense_float(hidden) ? block_loss_dense : block_loss_any;
+  const bool has_target = previous != nullptr && options.form != LossForm::weighted_terms;
+  // The forms with a target go through several tensors of the logits' shape.
+  const std::int64_t copies = has_target ? 8 : previous != nullptr ? 2 : 1;
+  const std::int64_t step =
+      rows_per_block(rows, matrix.outputs(), features.element_size(), copies, options.block_bytes_max);
+  BlockLogits block(matrix, previous_matrix, step, features, previous_features);
+  const bool dense = is_dense_float(features) && (previous == nullptr || is_dense_float(previous_features));
+  const auto block_loss = has_target ? block_loss_target : dense ? block_loss_dense : block_loss_any;
   for (std::int64_t first = 0; first < rows; first += step) {
     const std::int64_t count = std::min(step, rows - first);
     block.fill(features.narrow(0, first, count),
@@ -135,12 +175,15 @@ ReadoutLoss readout_loss(ReadoutHead& head, const at::Tensor& hidden,
         block_loss(block.logits, block.previous, outputs.data() + first, options, static_cast<double>(rows));
     result.task += sum.task;
     result.consistency += sum.consistency;
+    if (head.trains_outputs()) head.outputs_backward(block.logits, features.narrow(0, first, count));
     at::Tensor part = dfeatures.narrow(0, first, count);
     matrix.multiply_back(block.logits, part, scratch);
   }
   result.task /= static_cast<double>(rows);
   result.consistency /= static_cast<double>(rows);
-  result.loss = options.task_weight * result.task + options.consistency_weight * result.consistency;
+  result.loss = has_target
+                    ? result.consistency
+                    : options.task_weight * result.task + options.consistency_weight * result.consistency;
   result.dhidden = head.backward(dfeatures, tape);
   return result;
 }

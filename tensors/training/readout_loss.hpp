@@ -2,9 +2,13 @@
 /// The local loss of a stage on the supervised rows alone:
 ///   task = mean of -log p[i, y_i],   consistency = mean of KL(p[i] || q[i])   (or KL(q[i] || p[i])),
 ///   loss = task_weight * task + consistency_weight * consistency,
-/// p = softmax of the stage's readout, q = softmax of the previous one, held fixed.
-/// The head is frozen but for its features, so the gradient is made in the same pass that makes the loss, in
-/// blocks of rows; the logits of more rows than fit a byte bound never exist.
+/// p = softmax of the stage's readout, q = softmax of the previous one, held fixed. In the forms with a
+/// target,
+///   log p* = task_weight log l + consistency_weight log q - constant,
+///   l = (1 - label_smoothing) onehot(y_i) + label_smoothing / outputs,
+/// the loss is the mean of -sum p* log p, or of KL(p || p*), and stands for the consistency term as well.
+/// The gradient is made in the same pass that makes the loss, in blocks of rows; the logits of more rows than
+/// fit a byte bound never exist.
 
 #include <ATen/ATen.h>
 
@@ -24,6 +28,8 @@ struct ReadoutLossOptions {
   /// Bound of the logits that exist at once, of both readouts together. Rows per block follow from it; below
   /// some hundred rows the products get slow, so do not choose it smaller than memory demands.
   std::int64_t block_bytes_max = 48LL << 20;
+  LossForm form = LossForm::weighted_terms;
+  double label_smoothing = 0.1;
 };
 
 /// The readout that the consistency term compares with: rows [n, width] of the hidden state a stage received.
@@ -40,8 +46,9 @@ struct ReadoutLoss {
 };
 
 /// hidden [n, width]: the stage's output at the supervised rows; targets [n]: token ids. `previous` may be
-/// null if consistency_weight is 0. Losses are summed in fp64, row after row. No rows: all zero. Throws
-/// InputError for a target that the head has no output for.
+/// null if consistency_weight is 0; the form is then weighted_terms, whatever the options say. Losses are
+/// summed in fp64, row after row. No rows: all zero. Throws InputError for a target that the head has no
+/// output for.
 ReadoutLoss readout_loss(ReadoutHead& head, const at::Tensor& hidden,
                          const std::vector<std::int64_t>& targets, const PreviousReadout* previous,
                          const ReadoutLossOptions& options, ExpansionScratch& scratch);

@@ -31,14 +31,18 @@ struct StepReport {
 
 /// Everything a stage needs to go on from a window: named tensors (CPU, contiguous, owned by the state) and
 /// text. Names carry the layer, so that states can be cut again for another partition: "lora.<PEFT name>",
-/// "optimizer.first_moment.<PEFT name>", "optimizer.second_moment.<PEFT name>", "head.<name>".
+/// "optimizer.first_moment.<PEFT name>", "optimizer.second_moment.<PEFT name>", "head.<name>". A stage that
+/// is not trained has its adapter as it stands, and no moments.
 struct StageState {
   WindowIndex window;  // the last committed one
   std::map<std::string, at::Tensor> tensors;
   std::map<std::string, std::string> metadata;  // "optimizer.steps" and the like
 };
 
-/// One stage's numbers. Used by one thread at a time. Any exception leaves the backend unusable until
+/// One stage's numbers. Before training, stages whose readout has to be fitted are calibrated together: the
+/// same entries go through calibrate_begin of every stage in order, the last stage's calibration_targets to
+/// calibrate_finish of every stage (calibration.hpp does so for stages of one process). What is fitted is
+/// part of the state. Used by one thread at a time. Any exception leaves the backend unusable until
 /// restore().
 class StageBackend {
  public:
@@ -53,6 +57,20 @@ class StageBackend {
   virtual LossReport finish(const BatchPosition& position) = 0;
   /// Divides the summed gradient by the number of finished micro-batches and applies it.
   virtual StepReport step(WindowIndex window) = 0;
+
+  /// Whether this stage waits for its calibration: it may not begin before. If any stage of a run does, all
+  /// take part. False once the state that was restored, or calibrate_finish, brought what is fitted.
+  [[nodiscard]] virtual bool needs_calibration() const { return false; }
+  /// Forward of the base model, without the adapter; keeps the supervised rows that the fit needs, up to the
+  /// settings' bound. Returns the hidden state to send on, like begin; its position names nothing and is not
+  /// finished. Throws std::logic_error if the backend knows of no calibration.
+  virtual at::Tensor calibrate_begin(const Entry& entry);
+  /// The rows that the others are fitted to, [rows, width] fp32 or fp64, a copy: of the last stage, after all
+  /// entries; undefined for the others.
+  [[nodiscard]] virtual at::Tensor calibration_targets() const { return {}; }
+  /// Fits what has to be fitted to the last stage's calibration_targets, and lets go of the rows. Throws
+  /// RunError if they are not those of the entries that this stage saw, or if there is no solution.
+  virtual void calibrate_finish(const at::Tensor& /*targets*/) {}
 
   /// A copy of the committed state: may be written out by another thread while training goes on.
   [[nodiscard]] virtual StageState state() const = 0;

@@ -3,6 +3,7 @@
 
 #include <ATen/ATen.h>
 
+#include <cstdint>
 #include <string>
 
 namespace zerolock {
@@ -13,6 +14,7 @@ struct TrainableTensor {
   std::string name;
   at::Tensor value;
   at::Tensor gradient;
+  std::uint64_t warm_up = 0;  // the optimizer leaves it alone in its first so many steps
 };
 
 }  // namespace zerolock

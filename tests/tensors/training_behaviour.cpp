@@ -59,11 +59,12 @@ struct LossCase {
   at::Tensor received = random_tensor({5, 64}, 22);
   std::vector<std::int64_t> targets = {3, 319, 17, 17, 200};
 
-  ReadoutLoss run(const LossSettings& settings, const ReadoutLossOptions& options,
+  ReadoutLoss run(const HeadSettings& settings, const ReadoutLossOptions& options,
                   const at::Tensor& rows) const {
     const at::ScalarType type = rows.scalar_type();
     ExpansionScratch scratch(type);
-    const auto head = make_readout_head(*model, settings, type);
+    const auto head = make_readout_head(*model, settings, {}, type,
+                                        make_token_rows(*model, settings.restricted_tokens, type));
     const PreviousReadout previous{head.get(), received.to(type)};
     return readout_loss(*head, rows, targets, options.consistency_weight == 0 ? nullptr : &previous, options,
                         scratch);
@@ -117,8 +118,8 @@ TEST_CASE("loss blocks: more rows than a block holds give the same numbers") {
 TEST_CASE("a restricted head is the full head's softmax over its tokens") {
   LossCase one;
   REQUIRE(one.model);
-  LossSettings settings;
-  settings.head = HeadKind::restricted;
+  HeadSettings settings;
+  settings.kind = HeadKind::restricted;
   settings.restricted_tokens = {319, 3, 17, 200, 5};
   const ReadoutLoss loss = one.run(settings, {}, one.hidden);
   const at::Tensor normed = rms_norm_forward(

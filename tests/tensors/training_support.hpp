@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tensors/base/memory_account.hpp"
+#include "tensors/training/calibration.hpp"
 #include "tensors/training/chunk_backend.hpp"
 #include "tests/tensors/model_support.hpp"
 
@@ -49,6 +50,17 @@ class SequentialStages {
     steps_.clear();
     for (const auto& backend : backends_) steps_.push_back(backend->step(window));
     return reports;
+  }
+
+  /// The calibration phase with these micro-batches; false if no stage needs it.
+  bool calibrate(const std::vector<MicroBatch>& batches) {
+    std::vector<StageBackend*> stages;
+    for (const auto& backend : backends_) stages.push_back(backend.get());
+    std::vector<Entry> entries;
+    for (std::size_t i = 0; i < batches.size(); ++i) {
+      entries.push_back({{WindowIndex{0}, i}, Incarnation{1}, batches[i].layout, batches[i].ids});
+    }
+    return zerolock::calibrate(stages, entries);
   }
 
   /// Every stage back to these LoRA weights, as if nothing had been trained.
