@@ -47,6 +47,7 @@ bool OutboundBufferCore::put(const Entry& entry) {
 }
 
 const Entry* OutboundBufferCore::next_to_send() {
+  release();
   if (sent_ == held_.size()) return nullptr;
   const Entry& entry = held_[sent_];
   const std::uint64_t bytes = entry.bytes();
@@ -59,13 +60,17 @@ const Entry* OutboundBufferCore::next_to_send() {
 }
 
 void OutboundBufferCore::recovery_line(WindowIndex line) {
-  if (line <= setup_.recovery_line) return;
-  setup_.recovery_line = line;
-  while (!held_.empty() && held_.front().position.window <= line) {
-    // A window that every stage has made durable was received in full, whatever this session has sent of it.
+  setup_.recovery_line = std::max(setup_.recovery_line, line);
+  release();
+}
+
+void OutboundBufferCore::release() {
+  // What is not sent in this session stays, even behind the line: a downstream that had to pass over a
+  // damaged checkpoint lacks it again.
+  while (sent_ > 0 && held_.front().position.window <= setup_.recovery_line) {
     held_bytes_ -= held_.front().bytes();
     held_.pop_front();
-    if (sent_ > 0) --sent_;
+    --sent_;
   }
 }
 

@@ -50,6 +50,8 @@ class OutboundBufferCore {
   [[nodiscard]] std::uint64_t dropped() const { return dropped_; }
 
  private:
+  void release();
+
   OutboundBufferSetup setup_;
   std::optional<BatchPosition> next_;
   std::deque<Entry> held_;  // consecutive positions, oldest first

@@ -161,6 +161,23 @@ TEST_CASE("a downstream that connects anew gets what it lacks and nothing before
   CHECK(core.resume({WindowIndex{2}, 0}));
 }
 
+TEST_CASE("what a downstream lacks is sent even if the recovery line passes it meanwhile", "[outbound]") {
+  OutboundBufferCore core({StageIndex{0}, WindowIndex{0}, 1000, two});
+  REQUIRE(core.resume({WindowIndex{1}, 0}));
+  core.credit({4, 1000});
+  for (std::uint64_t i = 0; i < 2; ++i) {
+    REQUIRE(core.put(entry_at(1, i)));
+    REQUIRE(core.next_to_send() != nullptr);
+  }
+  REQUIRE(core.resume({WindowIndex{1}, 0}));  // its checkpoint of window 1 was damaged
+  core.recovery_line(WindowIndex{1});
+  core.credit({4, 1000});
+  CHECK(core.next_to_send()->position == BatchPosition{WindowIndex{1}, 0});
+  CHECK(core.next_to_send()->position == BatchPosition{WindowIndex{1}, 1});
+  CHECK(core.next_to_send() == nullptr);
+  CHECK(core.held_entries() == 0);
+}
+
 TEST_CASE("the outbound byte bound refuses, and bytes of credit are kept to", "[outbound]") {
   OutboundBufferCore core({StageIndex{0}, WindowIndex{0}, 40, two});
   REQUIRE(core.resume({WindowIndex{1}, 0}));

@@ -119,24 +119,30 @@ TEST_CASE("a damaged checkpoint is passed over: the stage goes back further, the
   const TemporaryFolder folder;
   std::atomic<bool> written{false};  // stage 1 has window 3 on disk
   std::atomic<bool> hit{false};      // and it has been damaged
+  std::atomic<bool> again{false};    // stage 1 trains window 3 once more
   ClusterCase given;
   given.windows = 6;
-  given.fault = [&](FaultPoint point, StageIndex stage, Incarnation, const BatchPosition& position) {
+  given.fault = [&](FaultPoint point, StageIndex stage, Incarnation incarnation,
+                    const BatchPosition& position) {
     if (stage == StageIndex{1} && point == FaultPoint::durable_ack && position.window == WindowIndex{3}) {
       written = true;
       written.notify_all();
     }
-    // The last stage's disk holds the recovery line at window 2, so that stage 0 still keeps window 3.
+    // The last stage's disk holds the recovery line at window 2, so that stage 0 still keeps window 3. It
+    // moves on when stage 1 has only begun to receive that window again.
     if (stage == StageIndex{2} && point == FaultPoint::checkpoint_temp && position.window == WindowIndex{3}) {
-      hit.wait(false);
+      again.wait(false);
     }
-    if (stage != StageIndex{1} || point != FaultPoint::forward_begin || hit) return;
-    if (position != BatchPosition{WindowIndex{4}, 1}) return;
+    if (stage != StageIndex{1} || point != FaultPoint::forward_begin) return;
+    if (incarnation == Incarnation{2}) {
+      again = true;
+      again.notify_all();
+    }
+    if (hit || position != BatchPosition{WindowIndex{4}, 1}) return;
     written.wait(false);
     std::filesystem::resize_file(
         checkpoint_folder(folder.path(), stage, WindowIndex{3}) / "state.safetensors", 10);
     hit = true;
-    hit.notify_all();
     throw std::runtime_error("an injected fault");
   };
   const ClusterResult result = run_cluster(given, folder);
