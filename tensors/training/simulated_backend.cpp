@@ -1,7 +1,9 @@
 #include "tensors/training/simulated_backend.hpp"
 
 #include <map>
+#include <optional>
 #include <utility>
+#include <vector>
 
 #include "tensors/base/error.hpp"
 
@@ -19,21 +21,18 @@ void stay_busy(std::chrono::nanoseconds duration) {
 /// exact in fp64 and every input, and every change of order, changes it.
 class SimulatedBackend final : public StageBackend {
  public:
-  SimulatedBackend(StageIndex stage, std::int64_t width, SimulatedDurations durations)
-      : stage_(stage), width_(width), durations_(durations) {}
+  SimulatedBackend(StageIndex stage, std::int64_t width, SimulatedDurations durations, bool calibrates)
+      : stage_(stage), width_(width), durations_(durations), calibrates_(calibrates) {}
 
   at::Tensor begin(const Entry& entry) override {
     ZEROLOCK_INVARIANT(entry.layout != nullptr && entry.payload.size(0) == entry.layout->rows(),
                        to_string(entry.position));
     ZEROLOCK_INVARIANT(!open_.contains(entry.position), "a micro-batch begins once");
-    stay_busy(durations_.forward);
+    ZEROLOCK_INVARIANT(!needs_calibration(), "a stage is calibrated before it trains");
     const at::Tensor received = entry.payload.to(at::kDouble).reshape({entry.payload.size(0), -1});
-    const double content = received.sum().item<double>();
-    open_.emplace(entry.position, Open{entry.layout, content});
-    // Depends on the weights of this window and on the row's input, and stays small.
-    const double weight = static_cast<double>(committed_checksum_ % 1000) / 1000.0;
-    const at::Tensor row = received.mean(1, true).mul(0.5).add_(weight + static_cast<double>(stage_.value));
-    return row.expand({row.size(0), width_}).to(at::kFloat).contiguous();
+    open_.emplace(entry.position, Open{entry.layout, received.sum().item<double>()});
+    // Depends on the weights of this window.
+    return forward(received, static_cast<double>(committed_checksum_ % 1000) / 1000.0);
   }
 
   LossReport finish(const BatchPosition& position) override {
@@ -67,9 +66,37 @@ class SimulatedBackend final : public StageBackend {
     return report;
   }
 
+  [[nodiscard]] bool needs_calibration() const override { return calibrates_ && !fitted_; }
+
+  at::Tensor calibrate_begin(const Entry& entry) override {
+    at::Tensor sent = forward(entry.payload.to(at::kDouble).reshape({entry.payload.size(0), -1}), 0);
+    kept_.push_back(sent.index_select(0, at::tensor(entry.layout->supervised_rows, at::kLong)));
+    return sent;
+  }
+
+  [[nodiscard]] at::Tensor calibration_targets() const override {
+    return kept_.empty() ? at::Tensor() : at::cat(kept_);
+  }
+
+  void calibrate_finish(const at::Tensor& targets) override {
+    if (!needs_calibration()) return;
+    const at::Tensor rows = calibration_targets();
+    if (!rows.defined() || !targets.defined() || rows.sizes() != targets.sizes()) {
+      throw RunError("the targets of the calibration are not those of the rows that this stage kept");
+    }
+    const at::Tensor order = at::arange(1, rows.numel() + 1, at::kDouble).reshape(rows.sizes());
+    fitted_ = rows.add(targets, 3).to(at::kDouble).mul(order).sum().item<double>();
+    kept_.clear();
+    mix(static_cast<std::uint64_t>(static_cast<std::int64_t>(*fitted_ * 4096.0)));
+    committed_checksum_ = checksum_;
+  }
+
   [[nodiscard]] StageState state() const override {
     StageState state;
     state.window = committed_;
+    if (fitted_) {
+      state.tensors["head.simulated"] = at::full({1}, *fitted_, at::TensorOptions().dtype(at::kDouble));
+    }
     state.tensors["lora.simulated"] =
         at::full({1}, static_cast<double>(committed_checksum_), at::TensorOptions().dtype(at::kDouble));
     return state;
@@ -80,9 +107,13 @@ class SimulatedBackend final : public StageBackend {
     if (found == state.tensors.end()) throw InputError("stage state", "lacks the tensor lora.simulated");
     committed_checksum_ = static_cast<std::uint64_t>(found->second.item<double>());
     checksum_ = committed_checksum_;
+    const auto fitted = state.tensors.find("head.simulated");
+    fitted_.reset();
+    if (fitted != state.tensors.end()) fitted_ = fitted->second.item<double>();
     committed_ = state.window;
     finished_ = 0;
     open_.clear();
+    kept_.clear();
   }
 
  private:
@@ -90,6 +121,13 @@ class SimulatedBackend final : public StageBackend {
     std::shared_ptr<const MicroBatchLayout> layout;
     double content;  // sum of the payload
   };
+
+  /// Depends on the rows' input, and stays small.
+  [[nodiscard]] at::Tensor forward(const at::Tensor& received, double weight) const {
+    stay_busy(durations_.forward);
+    const at::Tensor row = received.mean(1, true).mul(0.5).add_(weight + static_cast<double>(stage_.value));
+    return row.expand({row.size(0), width_}).to(at::kFloat).contiguous();
+  }
 
   void mix(std::uint64_t value) {
     constexpr std::uint64_t mask = (1ULL << 52U) - 1;
@@ -99,6 +137,9 @@ class SimulatedBackend final : public StageBackend {
   StageIndex stage_;
   std::int64_t width_;
   SimulatedDurations durations_;
+  bool calibrates_;
+  std::optional<double> fitted_;
+  std::vector<at::Tensor> kept_;  // rows of the calibration
   std::map<BatchPosition, Open> open_;
   std::uint64_t checksum_ = 0;
   std::uint64_t committed_checksum_ = 0;
@@ -109,8 +150,8 @@ class SimulatedBackend final : public StageBackend {
 }  // namespace
 
 std::unique_ptr<StageBackend> make_simulated_backend(StageIndex stage, std::int64_t width,
-                                                     SimulatedDurations durations) {
-  return std::make_unique<SimulatedBackend>(stage, width, durations);
+                                                     SimulatedDurations durations, bool calibrates) {
+  return std::make_unique<SimulatedBackend>(stage, width, durations, calibrates);
 }
 
 }  // namespace zerolock

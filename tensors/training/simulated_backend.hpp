@@ -16,8 +16,11 @@ struct SimulatedDurations {
   std::chrono::nanoseconds step{0};
 };
 
-/// `width`: columns of the hidden state it makes.
+/// `width`: columns of the hidden state it makes. `calibrates`: it needs calibration before it trains, keeps
+/// every row, gives targets as if it were the last stage, and what it trains depends on what it was fitted
+/// to.
 std::unique_ptr<StageBackend> make_simulated_backend(StageIndex stage, std::int64_t width,
-                                                     SimulatedDurations durations = {});
+                                                     SimulatedDurations durations = {},
+                                                     bool calibrates = false);
 
 }  // namespace zerolock

@@ -6,6 +6,7 @@
 
 #include "tensors/base/error.hpp"
 #include "tensors/training/affine_map.hpp"
+#include "tensors/training/simulated_backend.hpp"
 #include "tests/tensors/training_support.hpp"
 
 namespace zerolock::test {
@@ -169,6 +170,37 @@ TEST_CASE("with every head, a restored state goes on to the same bits") {
     CHECK_FALSE(other.backend(1).needs_calibration());
     check_same_bits(other.backend(1).state().tensors, fresh.tensors);
   }
+}
+
+TEST_CASE("simulated stages that calibrate notice other rows and other targets") {
+  const std::vector<MicroBatch> batches = reference_batches();
+  const auto run = [&](std::size_t first, std::size_t count, bool again) {
+    std::vector<std::unique_ptr<StageBackend>> stages;
+    std::vector<StageBackend*> pointers;
+    for (std::size_t k = 0; k < 2; ++k) {
+      stages.push_back(make_simulated_backend(StageIndex{k}, 8, {}, true));
+      pointers.push_back(stages.back().get());
+    }
+    std::vector<Entry> entries;
+    for (std::size_t i = first; i < first + count; ++i) {
+      entries.push_back({{WindowIndex{0}, i}, Incarnation{1}, batches[i].layout, batches[i].ids});
+    }
+    CHECK(stages[0]->needs_calibration());
+    CHECK(calibrate(pointers, entries));
+    if (again) {
+      const StageState state = stages[0]->state();
+      stages[0] = make_simulated_backend(StageIndex{0}, 8, {}, true);
+      stages[0]->restore(state);
+    }
+    CHECK_FALSE(stages[0]->needs_calibration());
+    stages[0]->begin({{WindowIndex{1}, 0}, Incarnation{1}, batches[0].layout, batches[0].ids});
+    stages[0]->finish({WindowIndex{1}, 0});
+    stages[0]->step(WindowIndex{1});
+    return stages[0]->state().tensors.at("lora.simulated").item<double>();
+  };
+  CHECK(run(0, 3, false) == run(0, 3, true));
+  CHECK(run(0, 3, false) != run(0, 2, false));
+  CHECK(run(0, 3, false) != run(1, 3, false));
 }
 
 TEST_CASE("in its warm-up an adapter head is trained alone") {
