@@ -26,6 +26,7 @@ class Agent final : public AgentActor::base {
 
   void on_exit() override {
     if (joined_) send(membership_, leave_atom::value, card_.name, card_.placement);
+    membership_ = nullptr;
   }
 
  private:

@@ -9,9 +9,9 @@
 #include <string_view>
 #include <system_error>
 
-#include "actors/durable_file.hpp"
 #include "tensors/base/error.hpp"
 #include "tensors/base/sha256.hpp"
+#include "tensors/files/durable_file.hpp"
 #include "tensors/files/safetensors.hpp"
 
 namespace zerolock {
@@ -202,12 +202,12 @@ void write_checkpoint(const fs::path& root, StageIndex stage, const StageState& 
   const fs::path folder = checkpoint_folder(root, stage, state.window);
   if (holds_same(folder, stage, state.window, manifest)) return;
   if (fs::exists(folder)) remove_checkpoint(folder);
-  make_durable_folder(folder);
-  write_durable_file(folder / state_file, bytes, [&](DurableWrite done) {
+  make_folder_durably(folder);
+  write_file_durably(folder / state_file, bytes, [&](DurableWrite done) {
     progress(done == DurableWrite::temporary_synced ? FaultPoint::checkpoint_temp
                                                     : FaultPoint::checkpoint_rename);
   });
-  write_durable_file(folder / manifest_file, manifest_text(stage, state.window, manifest),
+  write_file_durably(folder / manifest_file, manifest_text(stage, state.window, manifest),
                      [](DurableWrite) {});
   progress(FaultPoint::manifest);
 }

@@ -25,7 +25,10 @@ class CheckpointKeeper final : public CheckpointKeeperActor::base {
             [this](line_atom, WindowIndex line) { retire_checkpoints(setup_.root, setup_.stage, line); }};
   }
 
-  void on_exit() override { setup_.owner = nullptr; }
+  void on_exit() override {
+    setup_.owner = nullptr;
+    setup_.recorder = nullptr;
+  }
 
  private:
   [[nodiscard]] std::chrono::nanoseconds now() const {

@@ -41,6 +41,12 @@ class Scheduler final : public SchedulerActor::base {
             [this](stop_atom) { stop(); }};
   }
 
+  /// Actors that know each other would keep each other in memory.
+  void on_exit() override {
+    stages_.clear();
+    wiring_ = {};
+  }
+
  private:
   void stop_if_requested() {
     if (!core_.stopping() && wiring_.stop_requested()) stop();

@@ -71,6 +71,7 @@ class StageSupervisor final : public StageSupervisorActor::base {
     children_.clear();
     forget_from(inbound_child);
     setup_ = {};
+    commons_.reset();
   }
 
  private:
