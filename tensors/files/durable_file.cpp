@@ -1,5 +1,7 @@
 #include "tensors/files/durable_file.hpp"
 
+#include <sys/stat.h>
+
 #include <cerrno>
 #include <string>
 #include <system_error>
@@ -27,22 +29,35 @@ void write_all(const std::filesystem::path& file, std::string_view bytes) {
   if (::fsync(out.number()) != 0) fail(file, "cannot be brought to disk");
 }
 
+void sync_folder(const std::filesystem::path& folder) {
+  const Descriptor opened(folder.empty() ? "." : folder, O_RDONLY | O_DIRECTORY);
+  if (opened.number() < 0 || ::fsync(opened.number()) != 0) fail(folder, "cannot be brought to disk");
+}
+
 }  // namespace
 
-void write_file_durably(const std::filesystem::path& file, std::string_view bytes) {
+void write_file_durably(const std::filesystem::path& file, std::string_view bytes,
+                        const std::function<void(DurableWrite)>& reached) {
   std::filesystem::path temporary = file;
   temporary += ".partial";
   try {
     write_all(temporary, bytes);
+    if (reached) reached(DurableWrite::temporary_synced);
     if (::rename(temporary.c_str(), file.c_str()) != 0) fail(file, "cannot be renamed to");
   } catch (...) {
     std::error_code ignored;
     std::filesystem::remove(temporary, ignored);
     throw;
   }
-  const std::filesystem::path parent = file.has_parent_path() ? file.parent_path() : ".";
-  const Descriptor folder(parent, O_RDONLY | O_DIRECTORY);
-  if (folder.number() < 0 || ::fsync(folder.number()) != 0) fail(parent, "cannot be brought to disk");
+  if (reached) reached(DurableWrite::renamed);
+  sync_folder(file.parent_path());
+}
+
+void make_folder_durably(const std::filesystem::path& folder) {
+  if (folder.empty() || std::filesystem::is_directory(folder)) return;
+  make_folder_durably(folder.parent_path());
+  if (::mkdir(folder.c_str(), 0777) != 0 && errno != EEXIST) fail(folder, "cannot be created");
+  sync_folder(folder.parent_path());
 }
 
 }  // namespace zerolock
