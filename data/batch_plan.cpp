@@ -107,8 +107,9 @@ class BatchPlan final : public MicroBatchProvider {
   [[nodiscard]] std::uint64_t count() const { return dataset_->examples.size(); }
 
   [[nodiscard]] Stretch examples_of(WindowIndex window) const {
-    ZEROLOCK_INVARIANT(window.value >= 1 && window.value <= windows_,
+    ZEROLOCK_INVARIANT(window.value <= windows_,
                        "window " + std::to_string(window.value) + " is in the plan");
+    if (window.value == 0) return {0, 0, std::min(options_.calibration_rows, count())};
     const std::uint64_t begin = (window.value - 1) % epoch_windows_ * window_examples_;
     return {(window.value - 1) / epoch_windows_, begin, begin + std::min(window_examples_, count() - begin)};
   }

@@ -20,6 +20,10 @@ struct BatchPlanOptions {
   std::uint64_t windows = 0;  // windows in all (goes round the data as often as needed); 0: as epochs say
   std::uint64_t seed = 0;
   bool shuffle = true;  // false: every epoch in the order of the file
+  /// The first so many examples of the first epoch's order, all of them if there are fewer, are also window
+  /// 0: stages are calibrated with them before they train. Packed b at a time, the last micro-batch with what
+  /// is left.
+  std::uint64_t calibration_rows = 0;
 };
 
 /// Each epoch is its own seeded permutation (Fisher-Yates over a counter-based generator of seed and epoch).

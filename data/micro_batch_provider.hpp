@@ -14,9 +14,10 @@ class MicroBatchProvider {
  public:
   virtual ~MicroBatchProvider() = default;
 
-  /// Training windows 1..windows().
+  /// Training windows 1..last_window().
   [[nodiscard]] virtual WindowIndex last_window() const = 0;
-  /// Micro-batches of a window: m, fewer in the last one.
+  /// Micro-batches of a window: m, fewer in the last one. Of window 0, the rows that the stages are
+  /// calibrated with: as many as these fill, 0 if there are none.
   [[nodiscard]] virtual std::uint64_t micro_batches(WindowIndex window) const = 0;
   /// Token ids of one micro-batch, packed; producer 0.
   [[nodiscard]] virtual Entry make(const BatchPosition& position) const = 0;

@@ -96,6 +96,33 @@ TEST_CASE("Windows are full but for the last of an epoch", "[batch_plan]") {
   CHECK(ragged->make({WindowIndex{4}, 1}).layout->sequences() == 1);
 }
 
+TEST_CASE("Window 0 holds the first rows of the first epoch, for calibration", "[batch_plan]") {
+  const BatchPlanOptions without{.batch = 3, .accumulate = 2, .seed = 7};
+  CHECK(make_batch_plan(numbered(21), without)->micro_batches(WindowIndex{0}) == 0);
+  for (const std::uint64_t rows : {1, 3, 7, 21, 100}) {
+    BatchPlanOptions options = without;
+    options.calibration_rows = rows;
+    const auto plan = make_batch_plan(numbered(21), options);
+    const std::uint64_t kept = std::min<std::uint64_t>(rows, 21);
+    REQUIRE(plan->micro_batches(WindowIndex{0}) == (kept + 2) / 3);
+    std::vector<std::int64_t> seen;
+    for (std::uint64_t m = 0; m < plan->micro_batches(WindowIndex{0}); ++m) {
+      const Entry entry = plan->make({WindowIndex{0}, m});
+      CHECK(entry.position == BatchPosition{WindowIndex{0}, m});
+      for (const std::int64_t name : sequences_of(entry)) seen.push_back(name);
+    }
+    std::vector<std::int64_t> expected;
+    const auto training = make_batch_plan(numbered(21), without);
+    for (const BatchPosition& position : positions_of(*training)) {
+      for (const std::int64_t name : sequences_of(training->make(position))) expected.push_back(name);
+    }
+    expected.resize(kept);
+    CHECK(seen == expected);
+    CHECK(plan->last_window() == training->last_window());  // training is as it was
+    CHECK(ids_of(plan->make({WindowIndex{1}, 1})) == ids_of(training->make({WindowIndex{1}, 1})));
+  }
+}
+
 TEST_CASE("A number of windows goes round the data as often as needed", "[batch_plan]") {
   const auto plan =
       make_batch_plan(numbered(10), {.batch = 2, .accumulate = 2, .epochs = 0, .windows = 7, .seed = 5});
