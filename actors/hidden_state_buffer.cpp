@@ -36,7 +36,7 @@ class HiddenStateBuffer final : public HiddenStateBufferActor::base {
           demand_ = worker;
           serve();
         },
-        [this](rewind_atom, WindowIndex committed, Incarnation life) { on_rewind(committed, life); },
+        [this](rewind_atom, const WindowsDone& committed, Incarnation life) { on_rewind(committed, life); },
         [this](durable_atom, WindowIndex window) {
           if (!core_) return;  // it is about to start from there
           core_->made_durable(window);
@@ -68,7 +68,7 @@ class HiddenStateBuffer final : public HiddenStateBufferActor::base {
     announce_credit();
   }
 
-  void on_rewind(WindowIndex committed, Incarnation life) {
+  void on_rewind(const WindowsDone& committed, Incarnation life) {
     life_ = life;
     demand_ = nullptr;
     if (core_) {

@@ -1,17 +1,19 @@
 #pragma once
 /// Every actor of the system with the messages it understands: the table of contents.
 ///
-///     coordinator side                                executor side
-///       RunRecorder    what happened, for the user      Agent              speaks for the executor
-///       Journal        what must not be forgotten       StageControl       the supervisor of one stage
-///       Membership     who belongs to the cluster         HiddenStateBuffer  inbound entries since
-///       durable(k) Scheduler      windows, recovery line, end        StageWorker        trains BatchSource
-///       the upstream of boundary 0         OutboundBuffer     sent entries since the recovery line
-///                                                         CheckpointKeeper   the disk
+///     coordinator side                                 executor side
+///       RunRecorder    what happened, for the user       Agent              speaks for the executor
+///       Journal        what must not be forgotten        StageControl       the supervisor of one stage
+///       Membership     who belongs to the cluster          HiddenStateBuffer  inbound entries
+///       Scheduler      windows, recovery line, end         StageWorker        trains
+///       BatchSource    the upstream of boundary 0          OutboundBuffer     sent entries
+///       TargetsHolder  what stages are fitted to           CheckpointKeeper   the disk
 ///
 /// An entry's way: BatchSource -> HiddenStateBuffer 0 -> StageWorker 0 -> OutboundBuffer 0 ->
-/// HiddenStateBuffer 1 -> ... Entries, states and results move by reference and never leave the process as
-/// actor messages; everything else can be serialised.
+/// HiddenStateBuffer 1 -> ... The entries of the calibration, window 0, go the same way; its targets go from
+/// the last stage's worker to the TargetsHolder, and from there to every worker. Entries, states, targets and
+/// results move by reference and never leave the process as actor messages; everything else can be
+/// serialised.
 
 #include <ATen/ATen.h>
 
@@ -37,10 +39,13 @@ namespace zerolock {
 
 using allow_atom = caf::atom_constant<caf::atom("allow")>;  // outbound buffer -> worker: what it may produce
 using append_atom = caf::atom_constant<caf::atom("append")>;  // -> journal: keep this record
-using attach_atom = caf::atom_constant<caf::atom("attach")>;  // worker -> outbound buffer; stage -> scheduler
-using beat_atom = caf::atom_constant<caf::atom("beat")>;      // agent -> membership: still here
+using attach_atom =
+    caf::atom_constant<caf::atom("attach")>;  // worker -> outbound buffer, targets holder; stage -> scheduler
+using beat_atom = caf::atom_constant<caf::atom("beat")>;  // agent -> membership: still here
 using blocked_atom =
     caf::atom_constant<caf::atom("blocked")>;  // upstream -> buffer: an entry lacks bytes of credit
+using calibrated_atom =
+    caf::atom_constant<caf::atom("calibrated")>;                // stage -> recorder: window 0 is durable
 using commit_atom = caf::atom_constant<caf::atom("commit")>;    // worker -> scheduler: a step is applied
 using connect_atom = caf::atom_constant<caf::atom("connect")>;  // executor -> buffer: this is your upstream
 using credit_atom = caf::atom_constant<caf::atom("credit")>;    // buffer -> upstream: what it may send
@@ -54,8 +59,9 @@ using hello_atom =
     caf::atom_constant<caf::atom("hello")>;  // buffer -> upstream: connected, and what it lacks
 using lacks_atom =
     caf::atom_constant<caf::atom("lacks")>;  // stage -> outbound buffer: what must be made again?
-using leave_atom = caf::atom_constant<caf::atom("leave")>;       // agent -> membership: goodbye
-using line_atom = caf::atom_constant<caf::atom("line")>;         // scheduler -> stages: the recovery line
+using leave_atom = caf::atom_constant<caf::atom("leave")>;  // agent -> membership: goodbye
+using line_atom =
+    caf::atom_constant<caf::atom("line")>;  // scheduler -> stages, targets holder: the recovery line
 using members_atom = caf::atom_constant<caf::atom("members")>;   // -> membership: who is there?
 using join_member_atom = caf::atom_constant<caf::atom("join")>;  // agent -> membership: may I come in?
 using ports_atom = caf::atom_constant<caf::atom("ports")>;  // stage -> executor: the ends of its boundaries
@@ -74,7 +80,8 @@ using stop_atom = caf::atom_constant<caf::atom("stop")>;    // -> scheduler: ord
 using summary_atom =
     caf::atom_constant<caf::atom("summary")>;             // coordinator -> executor -> stages: final words
 using take_atom = caf::atom_constant<caf::atom("take")>;  // worker -> hidden-state buffer: the next entry
-using tick_atom = caf::atom_constant<caf::atom("tick")>;  // an actor to itself
+using targets_atom = caf::atom_constant<caf::atom("targets")>;  // last worker -> targets holder -> workers
+using tick_atom = caf::atom_constant<caf::atom("tick")>;        // an actor to itself
 
 // -- message contents
 // ----------------------------------------------------------------------------------------------
@@ -98,11 +105,18 @@ struct RestoredState {
   std::vector<std::string> problems;  // damaged checkpoints that were passed over, a line each
 };
 
+/// What the stages are fitted to, [rows, width], by reference: written by nobody once it was sent. Crosses
+/// processes only in one piece, once to the coordinator and once to each stage; a link that does so puts it
+/// into frames as it does an entry's payload.
+struct CalibrationTargets {
+  at::Tensor rows;
+};
+
 /// A stage worker has begun a new life.
 struct StageRestart {
   StageIndex stage;
   Incarnation incarnation;
-  WindowIndex window;  // the committed one it goes on from
+  WindowsDone window;  // the committed one it goes on from; none: its calibration starts anew
   std::string cause;
 };
 
@@ -119,6 +133,15 @@ struct StageSummary {
   std::uint64_t duplicates_dropped = 0;
 };
 
+/// On the wire, the first window that is not done.
+template <class I>
+typename I::result_type inspect(I& f, WindowsDone& x) {
+  std::uint64_t first = window_after(x).value;
+  return f(first, caf::meta::load_callback([&] {
+             x = first == 0 ? WindowsDone{} : WindowsDone{WindowIndex{first - 1}};
+             return caf::error{};
+           }));
+}
 template <class I>
 typename I::result_type inspect(I& f, BoundaryHello& x) {
   return f(caf::meta::type_name("BoundaryHello"), x.session, x.first_lacking);
@@ -176,6 +199,7 @@ void add_message_types(Config& config) {
   config.template add_message_type<BatchPosition>("BatchPosition");
   config.template add_message_type<StageIndex>("StageIndex");
   config.template add_message_type<WindowIndex>("WindowIndex");
+  config.template add_message_type<WindowsDone>("WindowsDone");
   config.template add_message_type<Incarnation>("Incarnation");
   config.template add_message_type<BoundaryHello>("BoundaryHello");
   config.template add_message_type<StageRestart>("StageRestart");
@@ -193,9 +217,10 @@ void add_message_types(Config& config) {
 // --------------------------------------------------------------------------------
 
 /// Tells the user, once for each stage and window, what happened.
-using RunRecorderActor = caf::typed_actor<caf::reacts_to<report_atom, WindowReport>,
-                                          caf::reacts_to<spans_atom, std::vector<TraceSpan>>,
-                                          caf::reacts_to<restart_atom, StageRestart>>;
+using RunRecorderActor =
+    caf::typed_actor<caf::reacts_to<report_atom, WindowReport>, caf::reacts_to<calibrated_atom, StageIndex>,
+                     caf::reacts_to<spans_atom, std::vector<TraceSpan>>,
+                     caf::reacts_to<restart_atom, StageRestart>>;
 
 /// Answers with the number of records kept so far.
 using JournalActor = caf::typed_actor<caf::replies_to<append_atom, JournalRecord>::with<std::uint64_t>,
@@ -233,17 +258,25 @@ using UpstreamActor = caf::typed_actor<caf::reacts_to<hello_atom, BoundaryHello,
 
 using BatchSourceActor = UpstreamActor::extend<caf::reacts_to<grant_atom, WindowIndex>>;
 
-/// Trains one stage. Everything it waits for comes as a message.
+/// Calibrates and trains one stage. Everything it waits for comes as a message.
 using StageWorkerActor =
     caf::typed_actor<caf::reacts_to<start_atom>, caf::reacts_to<entry_atom, Entry>,
                      caf::reacts_to<allow_atom, OutputAllowance>, caf::reacts_to<durable_atom, WindowIndex>,
+                     caf::reacts_to<targets_atom, CalibrationTargets>,
                      caf::reacts_to<end_at_atom, WindowIndex>>;
+
+/// Gives every worker that attaches the targets of the calibration, as soon as the last stage's has handed
+/// them over, until the recovery line has reached window 0.
+using TargetsHolderActor =
+    caf::typed_actor<caf::reacts_to<targets_atom, CalibrationTargets>,
+                     caf::reacts_to<attach_atom, StageIndex, Incarnation, StageWorkerActor>,
+                     caf::reacts_to<line_atom, WindowIndex>>;
 
 /// Gives one entry for each take of the current life of its worker.
 using HiddenStateBufferActor =
     EntryReceiverActor::extend<caf::reacts_to<connect_atom, std::uint64_t, UpstreamActor>,
                                caf::reacts_to<take_atom, Incarnation, StageWorkerActor>,
-                               caf::reacts_to<rewind_atom, WindowIndex, Incarnation>,
+                               caf::reacts_to<rewind_atom, WindowsDone, Incarnation>,
                                caf::reacts_to<durable_atom, WindowIndex>,
                                caf::replies_to<summary_atom>::with<InboundStatistics>>;
 
@@ -280,5 +313,6 @@ using ExecutorSupervisorActor =
 }  // namespace zerolock
 
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(zerolock::Entry)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(zerolock::CalibrationTargets)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(zerolock::SharedState)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(zerolock::RestoredState)

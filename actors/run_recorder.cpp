@@ -1,6 +1,7 @@
 #include "actors/run_recorder.hpp"
 
 #include <map>
+#include <set>
 
 #include "actors/failure.hpp"
 
@@ -19,6 +20,9 @@ class RunRecorder final : public RunRecorderActor::base {
 
   behavior_type make_behavior() override {
     return {[this](report_atom, const WindowReport& report) { on_report(report); },
+            [this](calibrated_atom, StageIndex stage) {
+              if (calibrated_.insert(stage).second) sinks_.calibrated(stage);
+            },
             [this](spans_atom, const std::vector<TraceSpan>& spans) {
               for (const TraceSpan& span : spans) sinks_.span(span);
             },
@@ -35,6 +39,7 @@ class RunRecorder final : public RunRecorderActor::base {
 
   RecorderSinks sinks_;
   std::map<StageIndex, WindowIndex> reported_;
+  std::set<StageIndex> calibrated_;
 };
 
 }  // namespace

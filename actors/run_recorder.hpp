@@ -11,11 +11,12 @@ namespace zerolock {
 /// What the recorder calls, in its own context, one at a time. Must not block.
 struct RecorderSinks {
   std::function<void(const WindowReport&)> window_committed;
+  std::function<void(StageIndex)> calibrated;
   std::function<void(const TraceSpan&)> span;
   std::function<void(const StageRestart&)> restarted;
 };
 
-/// A window that a restarted stage trains again is not reported again.
+/// What a restarted stage trains or calibrates again is not reported again.
 RunRecorderActor spawn_run_recorder(caf::local_actor& parent, RecorderSinks sinks);
 
 }  // namespace zerolock

@@ -26,7 +26,7 @@ class Scheduler final : public SchedulerActor::base {
             },
             [this](attach_atom, StageIndex stage, const StageControlActor& control) {
               stages_[stage] = control;
-              send(control, line_atom::value, core_.recovery_line());
+              if (core_.recovery_line()) send(control, line_atom::value, *core_.recovery_line());
               if (core_.stopping()) send(control, end_at_atom::value, core_.last_window());
             },
             [this](commit_atom, StageIndex stage, Incarnation incarnation, WindowIndex window) {
@@ -81,6 +81,7 @@ class Scheduler final : public SchedulerActor::base {
 
   void announce(const SchedulerOrders& orders) {
     if (orders.grant) send(wiring_.source, grant_atom::value, *orders.grant);
+    if (orders.recovery_line) send(wiring_.targets, line_atom::value, *orders.recovery_line);
     for (const auto& [stage, control] : stages_) {
       if (orders.recovery_line) send(control, line_atom::value, *orders.recovery_line);
       if (orders.end_at) send(control, end_at_atom::value, *orders.end_at);

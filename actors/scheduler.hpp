@@ -11,6 +11,7 @@ namespace zerolock {
 struct SchedulerWiring {
   JournalActor journal;  // hears of a grant before anybody else
   BatchSourceActor source;
+  TargetsHolderActor targets;                                   // hears of the recovery line
   RunOwnerActor owner;                                          // hears of the end
   std::function<bool()> stop_requested = [] { return false; };  // looked at before each grant
 };

@@ -67,6 +67,11 @@ class StageWorker final : public StageWorkerActor::base {
               progress_.made_durable(window);
               work();
             },
+            [this](targets_atom, const CalibrationTargets& targets) {
+              targets_ = targets;
+              progress_.targets_known();
+              work();
+            },
             [this](end_at_atom, WindowIndex window) {
               progress_.end_at(window);
               work();
@@ -98,11 +103,15 @@ class StageWorker final : public StageWorkerActor::base {
       backend_->restore(*setup_.state.state);
       setup_.state.state.reset();
     }
-    add_span(TraceSpan::Kind::restore, {progress_.committed(), 0}, begin, now());
-    send(setup_.scheduler, commit_atom::value, setup_.stage, setup_.incarnation, progress_.committed());
-    if (setup_.outbound) {
-      send(setup_.outbound, attach_atom::value, setup_.incarnation, caf::actor_cast<StageWorkerActor>(this));
+    add_span(TraceSpan::Kind::restore, {progress_.committed().value_or(WindowIndex{0}), 0}, begin, now());
+    const auto self = caf::actor_cast<StageWorkerActor>(this);
+    if (progress_.committed()) {
+      ZEROLOCK_INVARIANT(!backend_->needs_calibration(), "the plan knows whether the stages are calibrated");
+      send(setup_.scheduler, commit_atom::value, setup_.stage, setup_.incarnation, *progress_.committed());
+    } else {
+      send(setup_.targets, attach_atom::value, setup_.stage, setup_.incarnation, self);
     }
+    if (setup_.outbound) send(setup_.outbound, attach_atom::value, setup_.incarnation, self);
     work();
   }
 
@@ -136,6 +145,15 @@ class StageWorker final : public StageWorkerActor::base {
       case StageAction::Kind::step:
         step(action.position);
         return true;
+      case StageAction::Kind::calibrate:
+        calibrate(action);
+        return true;
+      case StageAction::Kind::hand_over:
+        hand_over_targets(action.position);
+        return true;
+      case StageAction::Kind::fit:
+        fit(action.position);
+        return true;
       case StageAction::Kind::checkpoint:
         checkpoint(action.position.window);
         return true;
@@ -147,6 +165,7 @@ class StageWorker final : public StageWorkerActor::base {
                 "or make windows smaller");
       case StageAction::Kind::wait_input:
       case StageAction::Kind::wait_output:
+      case StageAction::Kind::wait_targets:
       case StageAction::Kind::wait_checkpoint:
         return false;
       case StageAction::Kind::finished:
@@ -163,6 +182,10 @@ class StageWorker final : public StageWorkerActor::base {
     at::Tensor hidden = backend_->begin(entry_);
     account_for(TraceSpan::Kind::forward, action.position, begin);
     reached(FaultPoint::forward_end, action.position);
+    send_on(action, std::move(hidden));
+  }
+
+  void send_on(const StageAction& action, at::Tensor hidden) {
     const std::uint64_t bytes = hidden.defined() ? hidden.nbytes() : 0;
     if (action.emit) {
       send(setup_.outbound, put_atom::value,
@@ -171,6 +194,37 @@ class StageWorker final : public StageWorkerActor::base {
     progress_.forwarded(bytes);
     entry_ = {};
     reached(FaultPoint::entry_sent, action.position);
+  }
+
+  void calibrate(const StageAction& action) {
+    reached(FaultPoint::forward_begin, action.position);
+    const auto begin = now();
+    at::Tensor hidden = backend_->calibrate_begin(entry_);
+    add_span(TraceSpan::Kind::calibrate, action.position, begin, now());
+    reached(FaultPoint::forward_end, action.position);
+    send_on(action, std::move(hidden));
+  }
+
+  void hand_over_targets(const BatchPosition& position) {
+    const CalibrationTargets targets{backend_->calibration_targets()};
+    if (!targets.rows.defined()) throw InputError("calibration data", "has no supervised row to fit to");
+    reached(FaultPoint::targets_made, position);
+    send(setup_.targets, targets_atom::value, targets);
+    progress_.handed_over();
+    reached(FaultPoint::targets_sent, position);
+  }
+
+  void fit(const BatchPosition& position) {
+    reached(FaultPoint::fit_begin, position);
+    const auto begin = now();
+    backend_->calibrate_finish(targets_.rows);
+    targets_ = {};
+    ZEROLOCK_INVARIANT(!backend_->needs_calibration(), "a stage that was fitted can be trained");
+    add_span(TraceSpan::Kind::calibrate, position, begin, now());
+    reached(FaultPoint::fit_end, position);
+    progress_.fitted();
+    send(setup_.scheduler, commit_atom::value, setup_.stage, setup_.incarnation, position.window);
+    flush_spans();
   }
 
   void backward(const BatchPosition& position) {
@@ -203,7 +257,8 @@ class StageWorker final : public StageWorkerActor::base {
   }
 
   void note_waiting(const StageAction& action) {
-    const bool input = action.kind == StageAction::Kind::wait_input;
+    const bool input =
+        action.kind == StageAction::Kind::wait_input || action.kind == StageAction::Kind::wait_targets;
     const bool output =
         action.kind == StageAction::Kind::wait_output || action.kind == StageAction::Kind::wait_checkpoint;
     if (input || output) {
@@ -242,7 +297,8 @@ class StageWorker final : public StageWorkerActor::base {
   StageWorkerSetup setup_;
   StageProgressCore progress_;
   std::unique_ptr<StageBackend> backend_;
-  Entry entry_;  // received, and not forwarded yet
+  Entry entry_;                 // received, and not forwarded yet
+  CalibrationTargets targets_;  // given by the coordinator, until the fit
   WindowTally tally_;
   std::vector<TraceSpan> spans_;
   std::optional<Waiting> waiting_;

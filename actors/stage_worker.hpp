@@ -1,5 +1,5 @@
 #pragma once
-/// The actor that trains one stage, in a thread of its own.
+/// The actor that calibrates and trains one stage, in a thread of its own.
 
 #include <chrono>
 #include <functional>
@@ -28,6 +28,7 @@ struct StageWorkerSetup {
   OutboundBufferActor outbound;  // invalid for the last stage
   CheckpointKeeperActor keeper;
   SchedulerActor scheduler;
+  TargetsHolderActor targets;  // only spoken to by a life that starts with its calibration
   RunRecorderActor recorder;
 };
 

@@ -9,6 +9,7 @@
 #include "actors/journal_keeper.hpp"
 #include "actors/membership.hpp"
 #include "actors/scheduler.hpp"
+#include "actors/targets_holder.hpp"
 #include "supervision/children.hpp"
 #include "supervision/executor_supervisor.hpp"
 
@@ -20,12 +21,14 @@ enum Child : std::size_t {
   journal_child,
   membership_child,
   source_child,
+  targets_child,
   scheduler_child,
   executor_child,
   child_count
 };
-constexpr const char* child_names[child_count] = {"the run recorder", "the journal",   "membership",
-                                                  "the batch source", "the scheduler", "the executor"};
+constexpr const char* child_names[child_count] = {"the run recorder", "the journal",        "membership",
+                                                  "the batch source", "the targets holder", "the scheduler",
+                                                  "the executor"};
 
 class CoordinatorSupervisor final : public CoordinatorSupervisorActor::base {
  public:
@@ -70,13 +73,15 @@ class CoordinatorSupervisor final : public CoordinatorSupervisorActor::base {
     const auto membership = started(membership_child, spawn_membership(*this, setup_.version));
     const auto source =
         started(source_child, spawn_batch_source(*this, setup_.batches, *setup_.source_account));
-    scheduler_ = started(
-        scheduler_child,
-        spawn_scheduler(*this, setup_.schedule,
-                        {journal, source, caf::actor_cast<RunOwnerActor>(this), setup_.stop_requested}));
+    const auto targets = started(targets_child, spawn_targets_holder(*this));
+    scheduler_ = started(scheduler_child,
+                         spawn_scheduler(*this, setup_.schedule,
+                                         {journal, source, targets, caf::actor_cast<RunOwnerActor>(this),
+                                          setup_.stop_requested}));
     StageCommons commons = setup_.commons;
     commons.recorder = recorder;
     commons.scheduler = scheduler_;
+    commons.targets = targets;
     executor_ = started(executor_child,
                         spawn_executor_supervisor(
                             *this, {setup_.card, std::make_shared<const StageCommons>(std::move(commons)),

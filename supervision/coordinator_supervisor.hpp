@@ -33,7 +33,7 @@ struct CoordinatorSetup {
   RecorderSinks sinks;
   std::shared_ptr<const MicroBatchProvider> batches;
   ExecutorCard card;     // of the executor in this process
-  StageCommons commons;  // scheduler and recorder are filled in
+  StageCommons commons;  // scheduler, targets and recorder are filled in
   std::vector<StageSupervisorSetup> stages;
   MemoryAccount* source_account = nullptr;  // token ids are charged to it
   caf::actor owner;                         // hears RunEnd

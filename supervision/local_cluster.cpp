@@ -36,6 +36,10 @@ void check(const LocalClusterPlan& plan, std::size_t accounts) {
   }
 }
 
+bool calibrates(const LocalClusterPlan& plan) {
+  return plan.calibrate && plan.first_window.value == 1 && plan.resume_from.empty();
+}
+
 /// Windows beyond the slowest stage that keep all stages busy: a micro-batch for each stage and one more, in
 /// whole windows, and the window that is being worked on.
 std::uint64_t ahead_windows(const LocalClusterPlan& plan, const MicroBatchProvider& batches) {
@@ -45,9 +49,10 @@ std::uint64_t ahead_windows(const LocalClusterPlan& plan, const MicroBatchProvid
 }
 
 std::string describe(const StageRestart& restart) {
-  return "stage " + std::to_string(restart.stage.value) + " restarted from window " +
-         std::to_string(restart.window.value) + " (incarnation " + std::to_string(restart.incarnation.value) +
-         "): " + restart.cause;
+  const std::string from =
+      restart.window ? "from window " + std::to_string(restart.window->value) : "its calibration";
+  return "stage " + std::to_string(restart.stage.value) + " restarted " + from + " (incarnation " +
+         std::to_string(restart.incarnation.value) + "): " + restart.cause;
 }
 
 CoordinatorSetup set_up(const LocalClusterPlan& plan,
@@ -60,9 +65,11 @@ CoordinatorSetup set_up(const LocalClusterPlan& plan,
   setup.run_id = plan.run_id;
   setup.version = program_version;
   const std::uint64_t ahead = ahead_windows(plan, *batches);
-  setup.schedule = {plan.stages, plan.first_window, plan.last_window, plan.checkpoint_every + ahead, ahead};
+  setup.schedule = {plan.stages, plan.first_window, plan.last_window, plan.checkpoint_every + ahead,
+                    ahead,       calibrates(plan)};
   setup.stop_requested = stop_requested ? stop_requested : [] { return false; };
-  setup.sinks = {observer.window_committed, observer.span, [observer](const StageRestart& restart) {
+  setup.sinks = {observer.window_committed, observer.calibrated, observer.span,
+                 [observer](const StageRestart& restart) {
                    observer.restarted(restart.stage, restart.incarnation, describe(restart));
                  }};
   setup.batches = batches;
@@ -70,6 +77,7 @@ CoordinatorSetup set_up(const LocalClusterPlan& plan,
   StageCommons& commons = setup.commons;
   commons.stages = plan.stages;
   commons.first_window = plan.first_window;
+  commons.calibrates = calibrates(plan);
   commons.checkpoints = {plan.checkpoint_every,
                          std::max(plan.last_window, WindowIndex{plan.first_window.value - 1})};
   commons.micro_batches = [batches](WindowIndex window) { return batches->micro_batches(window); };
@@ -131,6 +139,8 @@ LocalClusterOutcome run_local_cluster(const LocalClusterPlan& plan,
                                       const std::function<bool()>& stop_requested,
                                       const LocalClusterObserver& observer, FaultHook fault_hook) {
   check(plan, accounts.size());
+  ZEROLOCK_INVARIANT(!calibrates(plan) || batches->micro_batches(WindowIndex{0}) > 0,
+                     "a run that calibrates has rows to do so");
   RunEnd end;
   {
     SystemConfig config;

@@ -26,6 +26,11 @@ struct LocalClusterPlan {
   std::uint64_t stages = 1;
   WindowIndex first_window{1};  // the first to train; resumed states belong to the one before
   WindowIndex last_window{1};
+  /// Some stage has a readout that is fitted before training. A run from window 1 without resumed states then
+  /// begins with window 0, the provider's calibration rows, of which there must be some; each stage must have
+  /// room for all of their hidden states within buffer_bytes_max. A run that resumes has what was fitted in
+  /// its states.
+  bool calibrate = false;
   std::uint64_t depth = 4;                              // entries in flight across a boundary at most
   std::size_t buffer_bytes_max = std::size_t{1} << 30;  // of each buffer
   std::uint64_t checkpoint_every = 1;                   // windows; the last window is always made durable
@@ -38,8 +43,12 @@ struct LocalClusterPlan {
 /// Called from one actor, in order. Must not block.
 struct LocalClusterObserver {
   std::function<void(const WindowReport&)> window_committed = [](const WindowReport&) {};
+  /// The stage's calibration is durable and will not be repeated. Once for each stage of a run that
+  /// calibrates.
+  std::function<void(StageIndex)> calibrated = [](StageIndex) {};
   std::function<void(const TraceSpan&)> span = [](const TraceSpan&) {};
-  /// "stage 1 restarted from window 3 (incarnation 2): CAUSE"
+  /// "stage 1 restarted from window 3 (incarnation 2): CAUSE", or "stage 1 restarted its calibration (...):
+  /// CAUSE"
   std::function<void(StageIndex, Incarnation, const std::string&)> restarted = [](StageIndex, Incarnation,
                                                                                   const std::string&) {};
 };
@@ -55,7 +64,7 @@ struct LocalClusterOutcome {
   WindowIndex durable;               // the recovery line: what --resume goes on from
   std::vector<StageOutcome> stages;  // finished and stopped
   std::string failure;               // failed: the chain of causes, one line
-  bool bad_input = false;                // failed: `failure` is the message of an InputError: exit status 2
+  bool bad_input = false;            // failed: `failure` is the message of an InputError: exit status 2
 };
 
 /// Runs to the last window, to a requested stop, or to a failure that restarts cannot mend. Blocks the

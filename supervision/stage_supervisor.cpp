@@ -31,7 +31,8 @@ class StageSupervisor final : public StageSupervisorActor::base {
         setup_(std::move(setup)),
         policy_(commons_->intensity),
         before_first_{commons_->first_window.value - 1},
-        line_(before_first_) {
+        initial_(commons_->calibrates ? WindowsDone{} : WindowsDone{before_first_}),
+        line_(initial_) {
     contain_failures(this);
     monitor(parent);
     set_down_handler([this](caf::down_msg& down) { on_down(down); });
@@ -42,9 +43,9 @@ class StageSupervisor final : public StageSupervisorActor::base {
 
   behavior_type make_behavior() override {
     return {[this](line_atom, WindowIndex line) {
-              line_ = std::max(line_, line);
-              if (outbound_) send(outbound_, line_atom::value, line_);
-              if (keeper_) send(keeper_, line_atom::value, line_);
+              line_ = std::max(line_, WindowsDone{line});
+              if (outbound_) send(outbound_, line_atom::value, *line_);
+              if (keeper_) send(keeper_, line_atom::value, *line_);
             },
             [this](end_at_atom, WindowIndex window) {
               end_at_ = window;
@@ -93,9 +94,9 @@ class StageSupervisor final : public StageSupervisorActor::base {
   }
 
   void start_buffers() {
-    inbound_ = spawn_hidden_state_buffer(
-        *this, {setup_.stage, before_first_, commons_->depth, commons_->buffer_bytes_max, checkpoints(),
-                commons_->micro_batches});
+    inbound_ =
+        spawn_hidden_state_buffer(*this, {setup_.stage, initial_, commons_->depth, commons_->buffer_bytes_max,
+                                          checkpoints(), commons_->micro_batches});
     children_.started(inbound_child, caf::actor_cast<caf::actor>(inbound_));
     if (!last_stage()) {
       outbound_ = spawn_outbound_buffer(
@@ -122,18 +123,29 @@ class StageSupervisor final : public StageSupervisorActor::base {
       return;
     }
     request(outbound_, deadlines.connect, lacks_atom::value)
-        .then([this, attempt](
-                  const BatchPosition& lacks) { restore(attempt, WindowIndex{lacks.window.value - 1}); },
-              [this, attempt](caf::error& error) {
-                if (attempt == attempt_)
-                  answer_missing(outbound_child, "the next stage did not connect", error);
-              });
+        .then(
+            [this, attempt](const BatchPosition& lacks) {
+              if (lacks.window.value == 0) {
+                begin_anew(attempt);
+              } else {
+                restore(attempt, WindowIndex{lacks.window.value - 1});
+              }
+            },
+            [this, attempt](caf::error& error) {
+              if (attempt == attempt_)
+                answer_missing(outbound_child, "the next stage did not connect", error);
+            });
+  }
+
+  /// From the state that the run began with, and its calibration.
+  void begin_anew(std::uint64_t attempt) {
+    if (attempt == attempt_) start_worker(setup_.initial, initial_, true);
   }
 
   void restore(std::uint64_t attempt, WindowIndex at_most) {
     if (attempt != attempt_) return;
     if (incarnation_.value == 0) {
-      start_worker(setup_.initial, before_first_, true);
+      begin_anew(attempt);
       return;
     }
     // The keeper answers after all that it was given to save, and has said what became durable by then.
@@ -142,7 +154,7 @@ class StageSupervisor final : public StageSupervisorActor::base {
               [this, attempt](caf::error& error) {
                 if (attempt != attempt_) return;
                 if (!durable_ && is_permanent(error)) {
-                  start_worker(setup_.initial, before_first_, true);
+                  begin_anew(attempt);
                 } else {
                   answer_missing(keeper_child, "no state was restored", error);
                 }
@@ -152,7 +164,7 @@ class StageSupervisor final : public StageSupervisorActor::base {
   void on_restored(std::uint64_t attempt, const RestoredState& restored) {
     if (attempt != attempt_) return;
     if (!durable_) {  // what it found is of another run: this one has nothing on disk yet
-      start_worker(setup_.initial, before_first_, true);
+      begin_anew(attempt);
       return;
     }
     const WindowIndex window = restored.shared.state->window;
@@ -169,10 +181,10 @@ class StageSupervisor final : public StageSupervisorActor::base {
     start_worker(restored.shared, window, false);
   }
 
-  void start_worker(const SharedState& state, WindowIndex committed, bool save_first) {
+  void start_worker(const SharedState& state, const WindowsDone& committed, bool save_first) {
     incarnation_ = incarnation_.next();
     send(inbound_, rewind_atom::value, committed, incarnation_);
-    released_ = std::max(released_.value_or(committed), committed);
+    released_ = std::max(released_, committed);
     StageWorkerSetup worker;
     worker.stage = setup_.stage;
     worker.incarnation = incarnation_;
@@ -191,6 +203,7 @@ class StageSupervisor final : public StageSupervisorActor::base {
     worker.outbound = outbound_;
     worker.keeper = keeper_;
     worker.scheduler = commons_->scheduler;
+    worker.targets = commons_->targets;
     worker.recorder = commons_->recorder;
     worker_ = spawn_stage_worker(*this, worker);
     children_.started(worker_child, caf::actor_cast<caf::actor>(worker_));
@@ -202,11 +215,12 @@ class StageSupervisor final : public StageSupervisorActor::base {
 
   void note_durable(WindowIndex window) {
     // Said again even if it is known: a new life of buffer and worker may not have heard it.
-    durable_ = std::max(durable_.value_or(window), window);
-    released_ = std::max(released_.value_or(window), window);
+    durable_ = std::max(durable_, WindowsDone{window});
+    released_ = std::max(released_, WindowsDone{window});
     send(inbound_, durable_atom::value, window);
     if (worker_) send(worker_, durable_atom::value, window);
     send(commons_->scheduler, durable_atom::value, setup_.stage, window);
+    if (commons_->calibrates) send(commons_->recorder, calibrated_atom::value, setup_.stage);
   }
 
   // -- failing
@@ -318,10 +332,12 @@ class StageSupervisor final : public StageSupervisorActor::base {
   StageWorkerActor worker_;
 
   WindowIndex before_first_;
-  WindowIndex line_;
+  WindowsDone initial_;  // what is done when the run begins; none: the calibration is still to come
+  WindowsDone line_;
   Incarnation incarnation_;
-  std::optional<WindowIndex> durable_;   // on disk; none before the initial state is
-  std::optional<WindowIndex> released_;  // entries up to here have left the inbound buffer; none: it is new
+  WindowsDone durable_;  // on disk; none before the initial state is
+  WindowsDone
+      released_;  // entries up to here have left the inbound buffer; none: all are there, or will come
   std::optional<WindowIndex> end_at_;
   std::uint64_t attempt_ = 0;  // fences answers to requests of an earlier attempt
   std::chrono::nanoseconds restart_delay_{0};

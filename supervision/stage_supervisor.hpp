@@ -20,6 +20,7 @@ namespace zerolock {
 struct StageCommons {
   std::uint64_t stages = 1;
   WindowIndex first_window{1};
+  bool calibrates = false;  // window 0 is worked off first; first_window is 1
   CheckpointSchedule checkpoints;
   MicroBatchCount micro_batches;
   std::uint64_t depth = 4;
@@ -30,6 +31,7 @@ struct StageCommons {
   std::chrono::steady_clock::time_point run_start;
   FaultHook fault;
   SchedulerActor scheduler;
+  TargetsHolderActor targets;
   RunRecorderActor recorder;
 };
 

@@ -17,7 +17,7 @@ class BatchSourceCore {
   /// The downstream connects and names the first micro-batch that it lacks.
   void resume(const BatchPosition& first_lacking);
   void credit(const EntryCredit& credit);
-  /// All windows up to this one may be sent. Never falls.
+  /// All windows up to this one may be sent. Never falls. Window 0, the calibration, needs no grant.
   void grant(WindowIndex window);
 
   /// What to make and send now; nothing before the downstream has connected, beyond the grant or without

@@ -16,6 +16,14 @@ std::string_view to_string(FaultPoint point) {
       return "backward";
     case FaultPoint::step:
       return "step";
+    case FaultPoint::targets_made:
+      return "targets-made";
+    case FaultPoint::targets_sent:
+      return "targets-sent";
+    case FaultPoint::fit_begin:
+      return "fit-begin";
+    case FaultPoint::fit_end:
+      return "fit-end";
     case FaultPoint::checkpoint_temp:
       return "checkpoint-temp";
     case FaultPoint::checkpoint_rename:

@@ -16,6 +16,10 @@ enum class FaultPoint : std::uint8_t {
   entry_sent,
   backward,
   step,
+  targets_made,  // last stage: before they are handed over
+  targets_sent,
+  fit_begin,
+  fit_end,
   checkpoint_temp,
   checkpoint_rename,
   manifest,

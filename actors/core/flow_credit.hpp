@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "actors/core/window_order.hpp"
 #include "tensors/base/indices.hpp"
 
 namespace zerolock {
@@ -21,9 +22,9 @@ struct OutputAllowance {
   BatchPosition next;  // the first output that is not held yet; earlier ones need not be sent
   std::uint64_t accepted_entries = 0;
   std::uint64_t accepted_bytes = 0;
-  std::uint64_t allowed_entries = 0;  // accepted_entries may rise to this
-  std::uint64_t allowed_bytes = 0;    // accepted_bytes may rise to this
-  WindowIndex recovery_line;          // what the buffer knows of it
+  std::uint64_t allowed_entries = 0;           // accepted_entries may rise to this
+  std::uint64_t allowed_bytes = 0;             // accepted_bytes may rise to this
+  WindowsDone recovery_line = WindowIndex{0};  // what the buffer knows of it
 
   constexpr bool operator==(const OutputAllowance&) const = default;
 };

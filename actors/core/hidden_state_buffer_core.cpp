@@ -75,7 +75,7 @@ const Entry* HiddenStateBufferCore::take() {
   return entry;
 }
 
-void HiddenStateBufferCore::rewind(WindowIndex committed) {
+void HiddenStateBufferCore::rewind(const WindowsDone& committed) {
   ZEROLOCK_INVARIANT(committed >= setup_.durable, "entries up to the durable window are gone");
   ZEROLOCK_INVARIANT(next_ >= first_position_after(committed),
                      "a stage cannot have trained what it never received");

@@ -26,9 +26,9 @@ std::string_view to_string(Reception reception);
 
 struct HiddenStateBufferSetup {
   StageIndex stage;
-  WindowIndex durable;          // entries after this window are expected
-  std::uint64_t depth = 1;      // received and in flight, not yet taken, at most
-  std::uint64_t bytes_max = 0;  // of all entries held and promised
+  WindowsDone durable = WindowIndex{0};  // entries after this window are expected
+  std::uint64_t depth = 1;               // received and in flight, not yet taken, at most
+  std::uint64_t bytes_max = 0;           // of all entries held and promised
   CheckpointSchedule checkpoints;
   MicroBatchCount micro_batches;
 };
@@ -46,9 +46,9 @@ class HiddenStateBufferCore {
   Reception receive(std::uint64_t session, const Entry& entry);
   /// The next entry for the worker; nullptr when there is none yet.
   const Entry* take();
-  /// A worker restored at `committed` is fed from the window after it. Throws std::logic_error if entries are
-  /// gone.
-  void rewind(WindowIndex committed);
+  /// A worker restored at `committed` is fed from the window after it; one that has to be calibrated, from
+  /// window 0. Throws std::logic_error if entries are gone.
+  void rewind(const WindowsDone& committed);
   /// Entries up to this window are no longer needed by a restart.
   void made_durable(WindowIndex window);
   /// Whether the upstream, unable to send an entry of `bytes` at `position` for want of bytes, waits for
@@ -61,7 +61,7 @@ class HiddenStateBufferCore {
   [[nodiscard]] bool worth_announcing(const EntryCredit& announced) const;
   /// The first position that has not been received.
   [[nodiscard]] BatchPosition next_expected() const { return next_; }
-  [[nodiscard]] WindowIndex durable() const { return setup_.durable; }
+  [[nodiscard]] const WindowsDone& durable() const { return setup_.durable; }
   [[nodiscard]] std::uint64_t held_bytes() const { return held_bytes_; }
   [[nodiscard]] std::uint64_t held_bytes_peak() const { return held_bytes_peak_; }
   [[nodiscard]] std::uint64_t held_entries() const { return held_.size(); }

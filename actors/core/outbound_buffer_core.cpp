@@ -60,7 +60,7 @@ const Entry* OutboundBufferCore::next_to_send() {
 }
 
 void OutboundBufferCore::recovery_line(WindowIndex line) {
-  setup_.recovery_line = std::max(setup_.recovery_line, line);
+  setup_.recovery_line = std::max(setup_.recovery_line, WindowsDone{line});
   release();
 }
 

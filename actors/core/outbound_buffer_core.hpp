@@ -13,9 +13,9 @@
 namespace zerolock {
 
 struct OutboundBufferSetup {
-  StageIndex stage;             // of the worker that fills it
-  WindowIndex recovery_line;    // entries after this window are kept
-  std::uint64_t bytes_max = 0;  // of all entries held
+  StageIndex stage;                            // of the worker that fills it
+  WindowsDone recovery_line = WindowIndex{0};  // entries after this window are kept
+  std::uint64_t bytes_max = 0;                 // of all entries held
   MicroBatchCount micro_batches;
 };
 

@@ -20,7 +20,16 @@ struct WindowReport {
 
 /// One piece of a stage's time, for the trace. Times count from the start of the run.
 struct TraceSpan {
-  enum class Kind : std::uint8_t { forward, backward, step, wait_input, wait_output, checkpoint, restore };
+  enum class Kind : std::uint8_t {
+    forward,
+    backward,
+    step,
+    wait_input,
+    wait_output,
+    checkpoint,
+    restore,
+    calibrate,  // forward of the base model, or the fit
+  };
   Kind kind;
   StageIndex stage;
   Incarnation incarnation;

@@ -9,15 +9,17 @@ namespace zerolock {
 SchedulerCore::SchedulerCore(const SchedulerSetup& setup)
     : lead_windows_(setup.lead_windows),
       ahead_windows_(setup.ahead_windows),
-      before_first_{setup.first_window.value - 1},
-      last_(std::max(setup.last_window, before_first_)),
-      granted_(before_first_),
-      line_(before_first_) {
+      last_(std::max(setup.last_window, WindowIndex{setup.first_window.value - 1})),
+      granted_{setup.first_window.value - 1},
+      before_start_(setup.calibrates ? WindowsDone{} : WindowsDone{granted_}),
+      line_(before_start_) {
   ZEROLOCK_INVARIANT(setup.stages > 0, "a run has a stage");
   ZEROLOCK_INVARIANT(setup.first_window.value > 0, "training windows count from 1");
   ZEROLOCK_INVARIANT(setup.lead_windows > 0 && setup.ahead_windows > 0,
                      "without a lead nothing could ever be granted");
-  stages_.resize(setup.stages, Stage{{}, before_first_, std::nullopt});
+  ZEROLOCK_INVARIANT(!setup.calibrates || setup.first_window == WindowIndex{1},
+                     "calibration comes before all training");
+  stages_.resize(setup.stages, Stage{{}, before_start_, std::nullopt});
 }
 
 SchedulerOrders SchedulerCore::start() {
@@ -57,11 +59,11 @@ SchedulerOrders SchedulerCore::request_stop() {
 
 SchedulerOrders SchedulerCore::advance() {
   SchedulerOrders orders;
-  WindowIndex oldest = last_;
-  WindowIndex slowest = last_;
+  WindowsDone oldest = last_;
+  WindowsDone slowest = last_;
   bool all_reported = true;
   for (const Stage& stage : stages_) {
-    oldest = std::min(oldest, stage.durable.value_or(before_first_));
+    oldest = std::min(oldest, stage.durable ? stage.durable : before_start_);
     slowest = std::min(slowest, stage.committed);
     all_reported = all_reported && stage.durable.has_value();
   }
@@ -69,8 +71,10 @@ SchedulerOrders SchedulerCore::advance() {
     line_ = oldest;
     orders.recovery_line = line_;
   }
-  const WindowIndex limit = std::min(
-      {last_, WindowIndex{line_.value + lead_windows_}, WindowIndex{slowest.value + ahead_windows_}});
+  const auto beyond = [](const WindowsDone& done, std::uint64_t windows) {
+    return WindowIndex{window_after(done).value + windows - 1};
+  };
+  const WindowIndex limit = std::min({last_, beyond(line_, lead_windows_), beyond(slowest, ahead_windows_)});
   if (started_ && !stopping_ && limit > granted_) {
     granted_ = limit;
     orders.grant = granted_;

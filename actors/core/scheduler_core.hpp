@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "actors/core/window_order.hpp"
 #include "tensors/base/indices.hpp"
 
 namespace zerolock {
@@ -18,6 +19,9 @@ struct SchedulerSetup {
   /// Granted beyond what the slowest stage has committed, at most: enough to keep all stages busy, and no
   /// more, since a stop waits for all that was granted.
   std::uint64_t ahead_windows = 1;
+  /// The stages are calibrated first, as window 0; first_window is 1. Else the window before the first counts
+  /// as durable from the start.
+  bool calibrates = false;
 };
 
 /// What is to be announced after an event. Empty: nothing.
@@ -37,18 +41,21 @@ class SchedulerCore {
 
   /// The first grants.
   SchedulerOrders start();
-  /// Stage's optimizer step of `window` is applied. A new incarnation may report a window again; an old one
-  /// is ignored.
+  /// Stage's optimizer step of `window` is applied; window 0: it is calibrated. A new incarnation may report
+  /// a window again; an old one is ignored.
   SchedulerOrders committed(StageIndex stage, Incarnation incarnation, WindowIndex window);
   /// A checkpoint of `window` is on disk. Repeated and older reports change nothing.
   SchedulerOrders durable(StageIndex stage, WindowIndex window);
-  /// No more grants: every stage ends with the last window granted. Asking again changes nothing.
+  /// No more grants: every stage ends with the last window granted, or with its calibration. Asking again
+  /// changes nothing.
   SchedulerOrders request_stop();
 
   [[nodiscard]] WindowIndex granted() const { return granted_; }
-  [[nodiscard]] WindowIndex recovery_line() const { return line_; }
+  [[nodiscard]] const WindowsDone& recovery_line() const { return line_; }
   [[nodiscard]] WindowIndex last_window() const { return last_; }
-  [[nodiscard]] WindowIndex committed(StageIndex stage) const { return stages_.at(stage.value).committed; }
+  [[nodiscard]] const WindowsDone& committed(StageIndex stage) const {
+    return stages_.at(stage.value).committed;
+  }
   [[nodiscard]] bool stopping() const { return stopping_; }
   /// More could be granted as soon as the recovery line moves, or at once.
   [[nodiscard]] bool grants_left() const { return !stopping_ && granted_ < last_; }
@@ -56,18 +63,18 @@ class SchedulerCore {
  private:
   struct Stage {
     Incarnation incarnation;
-    WindowIndex committed;
-    std::optional<WindowIndex> durable;  // as reported; the window before the first is assumed until then
+    WindowsDone committed;
+    WindowsDone durable;  // as reported; none: before_start_ is assumed
   };
   /// Moves line and grants as far as they go.
   SchedulerOrders advance();
 
   std::uint64_t lead_windows_;
   std::uint64_t ahead_windows_;
-  WindowIndex before_first_;
   WindowIndex last_;
   WindowIndex granted_;
-  WindowIndex line_;
+  WindowsDone before_start_;
+  WindowsDone line_;
   bool started_ = false;
   bool stopping_ = false;
   bool finished_ = false;

@@ -17,6 +17,15 @@ std::vector<ScheduledStep> chunk_local_schedule(std::uint64_t micro_batches) {
   return steps;
 }
 
+std::vector<ScheduledStep> calibration_schedule(std::uint64_t micro_batches, bool last_stage) {
+  std::vector<ScheduledStep> steps;
+  steps.reserve(micro_batches + 2);
+  for (std::uint64_t i = 0; i < micro_batches; ++i) steps.push_back({ScheduledStep::Kind::calibrate, i});
+  if (last_stage) steps.push_back({ScheduledStep::Kind::hand_over, 0});
+  steps.push_back({ScheduledStep::Kind::fit, 0});
+  return steps;
+}
+
 StageProgressCore::StageProgressCore(StageProgressSetup setup)
     : setup_(std::move(setup)), committed_(setup_.committed), input_(first_position_after(setup_.committed)) {
   ZEROLOCK_INVARIANT(committed_ <= setup_.checkpoints.last, "a worker starts within its run");
@@ -28,12 +37,21 @@ StageProgressCore::StageProgressCore(StageProgressSetup setup)
 void StageProgressCore::open_window() {
   done_steps_ = 0;
   steps_.clear();
-  if (committed_ < setup_.checkpoints.last) steps_ = setup_.schedule(setup_.micro_batches(committed_.next()));
+  if (committed_ >= setup_.checkpoints.last) return;
+  const std::uint64_t micro_batches = setup_.micro_batches(window_after(committed_));
+  steps_ = committed_ ? setup_.schedule(micro_batches)
+                      : calibration_schedule(micro_batches, !setup_.has_downstream);
+}
+
+void StageProgressCore::commit() {
+  committed_ = window_after(committed_);
+  open_window();
 }
 
 bool StageProgressCore::checkpoint_pending() const {
+  if (!committed_) return false;
   if (!saved_) return true;
-  return committed_ > *saved_ && setup_.checkpoints.due(committed_);
+  return *committed_ > *saved_ && setup_.checkpoints.due(*committed_);
 }
 
 StageAction StageProgressCore::next() const {
@@ -43,31 +61,44 @@ StageAction StageProgressCore::next() const {
     return {Kind::take, input_, false};
   if (done_steps_ == 0 && checkpoint_pending()) {
     const bool room = unsaved_.size() < setup_.unsaved_max;
-    return {room ? Kind::checkpoint : Kind::wait_checkpoint, {committed_, 0}, false};
+    return {room ? Kind::checkpoint : Kind::wait_checkpoint, {*committed_, 0}, false};
   }
-  if (steps_.empty()) return {Kind::finished, {committed_, 0}, false};
-  const BatchPosition position{committed_.next(), current().micro_batch};
+  if (steps_.empty()) return {Kind::finished, {*committed_, 0}, false};
+  return next_step();
+}
+
+StageAction StageProgressCore::next_step() const {
+  using Kind = StageAction::Kind;
+  const WindowIndex window = window_after(committed_);
+  const BatchPosition position{window, current().micro_batch};
+  const BatchPosition last{window, setup_.micro_batches(window) - 1};
   switch (current().kind) {
     case ScheduledStep::Kind::forward:
-      return next_forward(position);
+      return next_forward(Kind::forward, position);
     case ScheduledStep::Kind::backward:
       return {Kind::backward, position, false};
     case ScheduledStep::Kind::step:
+      return {Kind::step, last, false};
+    case ScheduledStep::Kind::calibrate:
+      return next_forward(Kind::calibrate, position);
+    case ScheduledStep::Kind::hand_over:
+      return {Kind::hand_over, last, false};
+    case ScheduledStep::Kind::fit:
       break;
   }
-  return {Kind::step, {committed_.next(), setup_.micro_batches(committed_.next()) - 1}, false};
+  return {targets_known_ ? Kind::fit : Kind::wait_targets, last, false};
 }
 
-StageAction StageProgressCore::next_forward(const BatchPosition& position) const {
+StageAction StageProgressCore::next_forward(StageAction::Kind forward, const BatchPosition& position) const {
   using Kind = StageAction::Kind;
   if (!received_rows_) return {Kind::wait_input, position, false};
-  if (!setup_.has_downstream) return {Kind::forward, position, false};
+  if (!setup_.has_downstream) return {forward, position, false};
   if (!allowance_) return {Kind::wait_output, position, false};
   // A replay makes outputs again that are held already: they take no room and are not sent.
-  if (position < allowance_->next) return {Kind::forward, position, false};
+  if (position < allowance_->next) return {forward, position, false};
   if (sent_entries_ >= allowance_->allowed_entries) return {Kind::wait_output, position, false};
   const std::uint64_t bytes = bytes_per_row_ * static_cast<std::uint64_t>(*received_rows_);
-  if (sent_bytes_ + bytes <= allowance_->allowed_bytes) return {Kind::forward, position, true};
+  if (sent_bytes_ + bytes <= allowance_->allowed_bytes) return {forward, position, true};
   // Room comes back when the recovery line passes a window; it cannot pass one that this output is part of.
   const bool hopeless = position.window <= setup_.checkpoints.next_after(allowance_->recovery_line);
   return {hopeless ? Kind::blocked : Kind::wait_output, position, false};
@@ -87,7 +118,8 @@ void StageProgressCore::received(const BatchPosition& position, std::int64_t row
 
 void StageProgressCore::forwarded(std::uint64_t bytes) {
   const StageAction action = next();
-  ZEROLOCK_INVARIANT(action.kind == StageAction::Kind::forward, "only a forward that was due is done");
+  ZEROLOCK_INVARIANT(action.kind == StageAction::Kind::forward || action.kind == StageAction::Kind::calibrate,
+                     "only a forward that was due is done");
   if (action.emit) {
     ++sent_entries_;
     sent_bytes_ += bytes;
@@ -105,15 +137,29 @@ void StageProgressCore::trained() {
 
 void StageProgressCore::stepped() {
   ZEROLOCK_INVARIANT(next().kind == StageAction::Kind::step, "only a step that was due is done");
-  committed_ = committed_.next();
-  open_window();
+  commit();
+}
+
+void StageProgressCore::handed_over() {
+  ZEROLOCK_INVARIANT(next().kind == StageAction::Kind::hand_over,
+                     "only targets that were due are handed over");
+  ++done_steps_;
+}
+
+void StageProgressCore::targets_known() {
+  targets_known_ = true;
+}
+
+void StageProgressCore::fitted() {
+  ZEROLOCK_INVARIANT(next().kind == StageAction::Kind::fit, "only a fit that was due is done");
+  commit();
 }
 
 void StageProgressCore::saved() {
   ZEROLOCK_INVARIANT(next().kind == StageAction::Kind::checkpoint,
                      "only a checkpoint that was due is handed over");
   saved_ = committed_;
-  unsaved_.push_back(committed_);
+  unsaved_.push_back(*committed_);
 }
 
 void StageProgressCore::allowance(const OutputAllowance& allowance) {

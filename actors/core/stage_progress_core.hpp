@@ -1,6 +1,6 @@
 #pragma once
 /// What a stage worker does next: take, forward and send on, local training, step, checkpoint, or wait for
-/// what.
+/// what; and before all training its calibration, which is window 0.
 
 #include <cstdint>
 #include <deque>
@@ -15,8 +15,8 @@ namespace zerolock {
 
 /// One item of the list that a window is worked off by.
 struct ScheduledStep {
-  enum class Kind : std::uint8_t { forward, backward, step } kind = Kind::step;
-  std::uint64_t micro_batch = 0;  // forward and backward
+  enum class Kind : std::uint8_t { forward, backward, step, calibrate, hand_over, fit } kind = Kind::step;
+  std::uint64_t micro_batch = 0;  // forward, backward and calibrate
 
   constexpr bool operator==(const ScheduledStep&) const = default;
 };
@@ -28,8 +28,12 @@ using WindowSchedule = std::function<std::vector<ScheduledStep>(std::uint64_t mi
 /// later stages.
 std::vector<ScheduledStep> chunk_local_schedule(std::uint64_t micro_batches);
 
+/// Window 0 of a stage that takes part in calibration: all forwards, of the last stage the targets, the fit.
+std::vector<ScheduledStep> calibration_schedule(std::uint64_t micro_batches, bool last_stage);
+
 struct StageProgressSetup {
-  WindowIndex committed;           // of the state the worker starts from
+  WindowsDone committed =
+      WindowIndex{0};              // of the state the worker starts from; none: it is calibrated first
   bool save_first = false;         // that state is not on disk yet
   bool has_downstream = false;     // forwards are sent on, within an allowance
   std::uint64_t unsaved_max = 2;   // checkpoints handed over and not yet durable, at most
@@ -44,9 +48,13 @@ struct StageAction {
     forward,          // of `position`; send the result on if `emit`
     backward,         // local loss and backward of `position`
     step,             // optimizer step of position.window
+    calibrate,        // forward of the base model on `position`; send the result on if `emit`
+    hand_over,        // the targets that this last stage has made go to the coordinator
+    fit,              // to the targets that the coordinator has given
     checkpoint,       // hand a copy of the state, committed at position.window, to the keeper
     wait_input,       // for the entry of `position`
     wait_output,      // for room or credit before the forward of `position`
+    wait_targets,     // for the coordinator to have them
     wait_checkpoint,  // for the disk: too many checkpoints are under way
     blocked,          // no room for the output of `position`, and none can come
     finished,         // the last window is committed and handed over
@@ -66,29 +74,35 @@ class StageProgressCore {
 
   void asked();                                                     // done: take
   void received(const BatchPosition& position, std::int64_t rows);  // the entry came
-  void forwarded(std::uint64_t bytes);                              // done: forward; bytes of its result
+  void forwarded(std::uint64_t bytes);                              // done: forward, calibrate; its result
   void trained();                                                   // done: backward
   void stepped();                                                   // done: step
+  void handed_over();                                               // done: hand_over
+  void targets_known();                                             // the coordinator has given them
+  void fitted();                                                    // done: fit; window 0 is committed
   void saved();                                                     // done: checkpoint handed over
   void allowance(const OutputAllowance& allowance);                 // the outbound buffer's latest word
   void made_durable(WindowIndex window);
   /// The run ends with this window. Not before the committed one.
   void end_at(WindowIndex window);
 
-  [[nodiscard]] WindowIndex committed() const { return committed_; }
+  [[nodiscard]] const WindowsDone& committed() const { return committed_; }
 
  private:
-  [[nodiscard]] StageAction next_forward(const BatchPosition& position) const;
+  [[nodiscard]] StageAction next_step() const;
+  [[nodiscard]] StageAction next_forward(StageAction::Kind forward, const BatchPosition& position) const;
   [[nodiscard]] bool checkpoint_pending() const;
   [[nodiscard]] const ScheduledStep& current() const { return steps_.at(done_steps_); }
   void open_window();
+  void commit();
 
   StageProgressSetup setup_;
-  WindowIndex committed_;
-  std::optional<WindowIndex> saved_;  // the last state handed over, or known to be on disk
+  WindowsDone committed_;
+  WindowsDone saved_;                 // the last state handed over, or known to be on disk
   std::deque<WindowIndex> unsaved_;   // handed over, not durable
   std::vector<ScheduledStep> steps_;  // of the window after committed_; empty after the last
   std::size_t done_steps_ = 0;
+  bool targets_known_ = false;
   bool asked_ = false;
   BatchPosition input_;  // the entry that is to be asked for, is asked for, or waits for its forward
   std::optional<std::int64_t> received_rows_;  // of the entry that waits for its forward

@@ -24,6 +24,8 @@ const char* name_of(TraceSpan::Kind kind) {
       return "checkpoint";
     case TraceSpan::Kind::restore:
       return "restore";
+    case TraceSpan::Kind::calibrate:
+      return "calibrate";
   }
   return "unknown";
 }

@@ -25,8 +25,9 @@ namespace {
 
 constexpr std::uint64_t entry_bytes = 16;
 
+/// Window 0, the calibration, has two.
 std::uint64_t micro_batches_of(WindowIndex window) {
-  return 1 + window.value % 3;
+  return window.value == 0 ? 2 : 1 + window.value % 3;
 }
 
 Entry make_entry(const BatchPosition& position, Incarnation producer) {
@@ -44,6 +45,17 @@ Entry make_entry(const BatchPosition& position, Incarnation producer) {
 using Trained = std::uint64_t;
 Trained train(Trained state, const BatchPosition& position) {
   return (state * 1099511628211ULL) ^ (position.window.value * 31 + position.micro_batch + 7);
+}
+
+/// What the last stage's forwards of window 0 amount to, and all stages are fitted to.
+Trained calibration_targets() {
+  Trained state = 3;
+  for (std::uint64_t i = 0; i < micro_batches_of(WindowIndex{0}); ++i)
+    state = train(state, {WindowIndex{0}, i});
+  return state;
+}
+Trained fit(Trained state, Trained targets) {
+  return (state * 31) ^ targets;
 }
 
 struct SentEntry {
@@ -67,7 +79,11 @@ struct Stage {
   std::optional<OutboundBufferCore> outbound;
   std::optional<StageProgressCore> worker;
   Incarnation incarnation;
-  Trained trained = 0;  // with the micro-batches of the open window
+  Trained trained = 0;             // with the micro-batches of the open window
+  Trained seen = 3;                // of the calibration, in this life
+  std::optional<Trained> targets;  // on their way to the worker
+  bool attached = false;           // this life has asked for the targets, and has not been given them
+  int fits = 0;
   std::map<WindowIndex, Trained> disk;
   std::deque<std::pair<WindowIndex, Trained>> saving;
   std::deque<BatchPosition> given;  // to the worker, not yet received by it
@@ -76,26 +92,27 @@ struct Stage {
 
 class Pipeline {
  public:
-  Pipeline(std::uint64_t seed, std::uint64_t stages)
+  Pipeline(std::uint64_t seed, std::uint64_t stages, bool calibrates)
       : random_(seed),
+        initial_(calibrates ? WindowsDone{} : WindowsDone{WindowIndex{0}}),
         depth_(1 + random_.below(3)),
         every_(1 + random_.below(2)),
         bytes_max_(entry_bytes * (6 + random_.below(10))),
         source_(micro_batches_of),
-        schedule_({stages, WindowIndex{1}, last_, every_ + 2, 2}),
+        schedule_({stages, WindowIndex{1}, last_, every_ + 2, 2, calibrates}),
         boundaries_(stages),
         stages_(stages) {
     for (std::uint64_t k = 0; k < stages; ++k) {
       stages_[k].inbound.emplace(HiddenStateBufferSetup{
-          StageIndex{k}, WindowIndex{0}, depth_, bytes_max_, {every_, last_}, micro_batches_of});
+          StageIndex{k}, initial_, depth_, bytes_max_, {every_, last_}, micro_batches_of});
       if (k + 1 < stages) {
         stages_[k].outbound.emplace(
-            OutboundBufferSetup{StageIndex{k}, WindowIndex{0}, bytes_max_, micro_batches_of});
+            OutboundBufferSetup{StageIndex{k}, initial_, bytes_max_, micro_batches_of});
       }
     }
     for (std::uint64_t k = stages; k-- > 0;) {
       connect(k);
-      start_worker(k, WindowIndex{0}, true);
+      start_worker(k, initial_, true);
     }
     obey(schedule_.start());
   }
@@ -111,14 +128,19 @@ class Pipeline {
   }
 
   [[nodiscard]] Trained result(std::uint64_t k) const { return stages_[k].disk.at(last_); }
-  [[nodiscard]] static Trained expected() {
-    Trained state = 0;
+  [[nodiscard]] static Trained expected(bool calibrates) {
+    Trained state = calibrates ? fit(0, calibration_targets()) : 0;
     for (WindowIndex w{1}; w <= last_; w = w.next()) {
       for (std::uint64_t i = 0; i < micro_batches_of(w); ++i) state = train(state, {w, i});
     }
     return state;
   }
   [[nodiscard]] int crashes() const { return crashes_; }
+  [[nodiscard]] int fits() const {
+    int sum = 0;
+    for (const Stage& stage : stages_) sum += stage.fits;
+    return sum;
+  }
 
  private:
   static constexpr WindowIndex last_{8};
@@ -126,6 +148,8 @@ class Pipeline {
   void obey(const SchedulerOrders& orders) {
     if (orders.grant) source_.grant(*orders.grant);
     if (orders.recovery_line) {
+      targets_.reset();
+      targets_released_ = true;
       for (std::uint64_t k = 0; k + 1 < stages_.size(); ++k) {
         stages_[k].outbound->recovery_line(*orders.recovery_line);
         tell_worker(k);
@@ -148,12 +172,17 @@ class Pipeline {
     boundary.up.push_back({boundary.session, inbound.credit()});
   }
 
-  void start_worker(std::uint64_t k, WindowIndex committed, bool save_first) {
+  void start_worker(std::uint64_t k, const WindowsDone& committed, bool save_first) {
     Stage& stage = stages_[k];
     stage.incarnation = stage.incarnation.next();
     stage.given.clear();
     stage.allowances.clear();
-    stage.trained = committed.value == 0 ? 0 : stage.disk.at(committed);
+    const bool on_disk = committed && stage.disk.contains(*committed);
+    stage.trained = on_disk ? stage.disk.at(*committed) : 0;
+    stage.seen = 3;
+    stage.targets.reset();
+    stage.attached = !committed;
+    if (stage.attached) REQUIRE_FALSE(targets_released_);
     stage.inbound->rewind(committed);
     stage.worker.emplace(StageProgressSetup{committed,
                                             save_first,
@@ -179,7 +208,7 @@ class Pipeline {
       while (!stage.saving.empty())
         finish_saving(k);  // a keeper restores only after what it was given before
       const bool saved = !stage.disk.empty();
-      start_worker(k, saved ? stage.disk.rbegin()->first : WindowIndex{0}, !saved);
+      start_worker(k, saved ? WindowsDone{stage.disk.rbegin()->first} : initial_, !saved);
     } else if (crashes_ < 12 && random_.one_in(80)) {
       ++crashes_;
       connect(k);
@@ -193,7 +222,7 @@ class Pipeline {
 
   void step() {
     const std::uint64_t k = random_.below(stages_.size());
-    switch (random_.below(5)) {
+    switch (random_.below(6)) {
       case 0:
         send_down(k);
         break;
@@ -205,6 +234,9 @@ class Pipeline {
         break;
       case 3:
         work(k);
+        break;
+      case 4:
+        give_targets(k);
         break;
       default:
         finish_saving(k);
@@ -248,6 +280,29 @@ class Pipeline {
     }
   }
 
+  /// The coordinator answers a worker that has attached; or its answer arrives.
+  void give_targets(std::uint64_t k) {
+    Stage& stage = stages_[k];
+    if (stage.targets) {
+      stage.worker->targets_known();
+      return;
+    }
+    if (stage.attached && targets_) {
+      stage.targets = targets_;
+      stage.attached = false;
+    }
+  }
+
+  void fit_stage(std::uint64_t k) {
+    Stage& stage = stages_[k];
+    REQUIRE_FALSE(stage.disk.contains(WindowIndex{0}));  // what is durable is never calibrated again
+    REQUIRE(stage.seen == calibration_targets());        // every entry, once and in order
+    stage.trained = fit(stage.trained, stage.targets.value());
+    ++stage.fits;
+    stage.worker->fitted();
+    obey(schedule_.committed(StageIndex{k}, stage.incarnation, WindowIndex{0}));
+  }
+
   void work(std::uint64_t k) {
     Stage& stage = stages_[k];
     if (!stage.allowances.empty()) {
@@ -276,6 +331,21 @@ class Pipeline {
       case StageAction::Kind::step:
         stage.worker->stepped();
         obey(schedule_.committed(StageIndex{k}, stage.incarnation, action.position.window));
+        break;
+      case StageAction::Kind::calibrate:
+        stage.seen = train(stage.seen, action.position);
+        if (action.emit) REQUIRE(stage.outbound->put(make_entry(action.position, stage.incarnation)));
+        stage.worker->forwarded(entry_bytes);
+        break;
+      case StageAction::Kind::hand_over:
+        REQUIRE(k + 1 == stages_.size());
+        REQUIRE_FALSE(targets_released_);
+        if (!targets_) targets_ = stage.seen;
+        REQUIRE(targets_ == stage.seen);
+        stage.worker->handed_over();
+        break;
+      case StageAction::Kind::fit:
+        fit_stage(k);
         break;
       case StageAction::Kind::checkpoint:
         stage.saving.emplace_back(action.position.window, stage.trained);
@@ -313,6 +383,7 @@ class Pipeline {
   }
 
   test::Random random_;
+  WindowsDone initial_;
   std::uint64_t depth_;
   std::uint64_t every_;
   std::uint64_t bytes_max_;
@@ -320,6 +391,8 @@ class Pipeline {
   SchedulerCore schedule_;
   std::vector<Boundary> boundaries_;
   std::vector<Stage> stages_;
+  std::optional<Trained> targets_;  // at the coordinator
+  bool targets_released_ = false;
   bool finished_ = false;
   int crashes_ = 0;
 };
@@ -327,14 +400,23 @@ class Pipeline {
 }  // namespace
 
 TEST_CASE("whatever crashes or repeats, every micro-batch is trained once and in order", "[pipeline]") {
-  int crashes = 0;
-  for (std::uint64_t seed = 0; seed < 300; ++seed) {
-    INFO("seed " << seed);
-    const std::uint64_t stages = 1 + seed % 4;
-    Pipeline pipeline(seed, stages);
-    REQUIRE(pipeline.run());
-    for (std::uint64_t k = 0; k < stages; ++k) REQUIRE(pipeline.result(k) == Pipeline::expected());
-    crashes += pipeline.crashes();
+  for (const bool calibrates : {false, true}) {
+    int crashes = 0;
+    std::uint64_t stages_sum = 0;
+    int fits = 0;
+    for (std::uint64_t seed = 0; seed < 300; ++seed) {
+      INFO("seed " << seed << (calibrates ? ", calibrating" : ""));
+      const std::uint64_t stages = 1 + seed % 4;
+      Pipeline pipeline(seed, stages, calibrates);
+      REQUIRE(pipeline.run());
+      for (std::uint64_t k = 0; k < stages; ++k)
+        REQUIRE(pipeline.result(k) == Pipeline::expected(calibrates));
+      crashes += pipeline.crashes();
+      stages_sum += stages;
+      fits += pipeline.fits();
+    }
+    CHECK(crashes > 500);                                        // or the test would show little
+    CHECK((fits > static_cast<int>(stages_sum)) == calibrates);  // some were calibrated more than once
+    CHECK((fits == 0) != calibrates);
   }
-  CHECK(crashes > 500);  // or the test would show little
 }

@@ -55,6 +55,7 @@ TEST_CASE("messages that may leave the process come back as they were", "[protoc
       round_trip(system, StageRestart{StageIndex{1}, Incarnation{2}, WindowIndex{3}, "why"});
   CHECK(restart.cause == "why");
   CHECK(restart.window == WindowIndex{3});
+  CHECK_FALSE(round_trip(system, StageRestart{StageIndex{1}, Incarnation{2}, std::nullopt, "why"}).window);
   const InboundStatistics statistics = round_trip(system, InboundStatistics{4, 5});
   CHECK(statistics.dropped == 4);
   CHECK(statistics.held_bytes_peak == 5);

@@ -14,25 +14,31 @@ TEST_CASE("grants stay within the lead and every stage ends at the last granted 
     test::Random random(seed);
     const std::uint64_t stages = 1 + random.below(5);
     const std::uint64_t every = 1 + random.below(3);
-    const SchedulerSetup setup{stages, WindowIndex{1 + random.below(4)}, WindowIndex{5 + random.below(20)},
-                               every + random.below(3), 1 + random.below(3)};
+    const bool calibrates = random.one_in(2);
+    const SchedulerSetup setup{stages,
+                               WindowIndex{calibrates ? 1 : 1 + random.below(4)},
+                               WindowIndex{5 + random.below(20)},
+                               every + random.below(3),
+                               1 + random.below(3),
+                               calibrates};
     SchedulerCore core(setup);
-    std::vector<WindowIndex> committed(stages, WindowIndex{setup.first_window.value - 1});
-    std::vector<WindowIndex> durable = committed;
+    const WindowIndex before_first{setup.first_window.value - 1};
+    std::vector<WindowsDone> committed(stages, calibrates ? WindowsDone{} : WindowsDone{before_first});
+    std::vector<WindowsDone> durable = committed;
     std::vector<bool> reported(stages, false);
-    WindowIndex granted = committed.front();
+    WindowIndex granted = before_first;
     WindowIndex end = setup.last_window;
     int finished = 0;
     bool stopped = false;
     const auto obey = [&](const SchedulerOrders& orders) {
-      const WindowIndex line = *std::min_element(durable.begin(), durable.end());
-      const WindowIndex slowest = *std::min_element(committed.begin(), committed.end());
+      const WindowsDone line = *std::min_element(durable.begin(), durable.end());
+      const WindowsDone slowest = *std::min_element(committed.begin(), committed.end());
       if (orders.grant) {
         REQUIRE(*orders.grant > granted);
         REQUIRE_FALSE(stopped);
         granted = *orders.grant;
-        REQUIRE(granted.value <= line.value + setup.lead_windows);
-        REQUIRE(granted.value <= slowest.value + setup.ahead_windows);
+        REQUIRE(granted.value < window_after(line).value + setup.lead_windows);
+        REQUIRE(granted.value < window_after(slowest).value + setup.ahead_windows);
         REQUIRE(granted <= setup.last_window);
       }
       if (orders.recovery_line) REQUIRE(*orders.recovery_line == line);
@@ -42,7 +48,7 @@ TEST_CASE("grants stay within the lead and every stage ends at the last granted 
       }
       if (orders.finished) {
         ++finished;
-        REQUIRE(std::all_of(durable.begin(), durable.end(), [&](WindowIndex w) { return w == end; }));
+        REQUIRE(std::all_of(durable.begin(), durable.end(), [&](const WindowsDone& w) { return w == end; }));
       }
       REQUIRE(core.recovery_line() == line);
     };
@@ -57,10 +63,11 @@ TEST_CASE("grants stay within the lead and every stage ends at the last granted 
         obey(orders);
         REQUIRE(core.request_stop() == SchedulerOrders{});
       } else if (random.one_in(2) && committed[k] < granted) {
-        committed[k] = committed[k].next();
-        obey(core.committed(StageIndex{k}, Incarnation{1}, committed[k]));
+        committed[k] = window_after(committed[k]);
+        obey(core.committed(StageIndex{k}, Incarnation{1}, *committed[k]));
       } else {
-        const WindowIndex due{committed[k] == end ? end.value : committed[k].value / every * every};
+        if (!committed[k]) continue;
+        const WindowIndex due{committed[k] == end ? end.value : committed[k]->value / every * every};
         if (due < durable[k] || (reported[k] && due == durable[k])) continue;
         if (due.value + 1 < setup.first_window.value) continue;
         reported[k] = true;
@@ -80,6 +87,25 @@ TEST_CASE("a commit of an earlier incarnation changes nothing", "[scheduler]") {
   core.committed(StageIndex{0}, Incarnation{2}, WindowIndex{1});
   CHECK(core.committed(StageIndex{0}, Incarnation{1}, WindowIndex{2}) == SchedulerOrders{});
   CHECK(core.committed(StageIndex{0}) == WindowIndex{1});
+}
+
+TEST_CASE("the recovery line begins when every stage's calibration is durable", "[scheduler]") {
+  SchedulerCore core({2, WindowIndex{1}, WindowIndex{9}, 3, 2, true});
+  CHECK(core.start().grant == WindowIndex{1});  // sent on ahead, and trained after window 0
+  CHECK_FALSE(core.recovery_line());
+  CHECK(core.committed(StageIndex{0}, Incarnation{1}, WindowIndex{0}) == SchedulerOrders{});
+  CHECK(core.durable(StageIndex{0}, WindowIndex{0}) == SchedulerOrders{});
+  CHECK(core.committed(StageIndex{1}, Incarnation{1}, WindowIndex{0}).grant == WindowIndex{2});
+  CHECK(core.durable(StageIndex{1}, WindowIndex{0}).recovery_line == WindowIndex{0});
+  CHECK_THROWS_AS(SchedulerCore({1, WindowIndex{2}, WindowIndex{9}, 2, 2, true}), std::logic_error);
+}
+
+TEST_CASE("a run that is stopped before it starts still ends with its calibration", "[scheduler]") {
+  SchedulerCore core({1, WindowIndex{1}, WindowIndex{9}, 3, 2, true});
+  CHECK(core.request_stop().end_at == WindowIndex{0});
+  CHECK_FALSE(core.start().grant);
+  CHECK_FALSE(core.committed(StageIndex{0}, Incarnation{1}, WindowIndex{0}).finished);
+  CHECK(core.durable(StageIndex{0}, WindowIndex{0}).finished);
 }
 
 TEST_CASE("a report beyond the grant is refused", "[scheduler]") {

@@ -127,6 +127,81 @@ TEST_CASE("a run that ends earlier checkpoints the window that it ends with", "[
   CHECK(core.next().kind == Kind::finished);
 }
 
+TEST_CASE("calibration is forwards, targets of the last stage, fit and checkpoint, then training",
+          "[progress]") {
+  for (const bool last_stage : {false, true}) {
+    auto setup = setup_of(!last_stage, 1);
+    setup.committed = std::nullopt;
+    setup.save_first = true;
+    StageProgressCore core(setup);
+    core.allowance({at_position(0, 0), 0, 0, 9, 1000, std::nullopt});
+    for (std::uint64_t i = 0; i < 2; ++i) {
+      ask(core);
+      CHECK(core.next() == StageAction{Kind::wait_input, at_position(0, i), false});
+      core.received(at_position(0, i), 3);
+      CHECK(core.next() == StageAction{Kind::calibrate, at_position(0, i), !last_stage});
+      CHECK_THROWS_AS(core.fitted(), std::logic_error);
+      core.forwarded(48);
+    }
+    CHECK(core.next() == StageAction{Kind::take, at_position(1, 0), false});  // ahead, as ever
+    ask(core);
+    if (last_stage) {
+      CHECK(core.next() == StageAction{Kind::hand_over, at_position(0, 1), false});
+      core.handed_over();
+    }
+    CHECK(core.next() == StageAction{Kind::wait_targets, at_position(0, 1), false});
+    CHECK(core.committed() == std::nullopt);
+    core.targets_known();
+    CHECK(core.next() == StageAction{Kind::fit, at_position(0, 1), false});
+    core.fitted();
+    CHECK(core.committed() == WindowIndex{0});
+    CHECK(core.next() == StageAction{Kind::checkpoint, at_position(0, 0), false});
+    core.saved();
+    CHECK(core.next() == StageAction{Kind::wait_input, at_position(1, 0), false});
+  }
+}
+
+TEST_CASE("targets that come early wait for the forwards", "[progress]") {
+  auto setup = setup_of(false, 1);
+  setup.committed = std::nullopt;
+  StageProgressCore core(setup);
+  core.targets_known();
+  ask(core);
+  CHECK(core.next().kind == Kind::wait_input);
+  CHECK_THROWS_AS(core.handed_over(), std::logic_error);
+}
+
+TEST_CASE("a run that is stopped during calibration ends with it", "[progress]") {
+  auto setup = setup_of(true, 9);
+  setup.committed = std::nullopt;
+  StageProgressCore core(setup);
+  core.end_at(WindowIndex{0});
+  core.allowance({at_position(0, 0), 0, 0, 9, 1000, std::nullopt});
+  for (std::uint64_t i = 0; i < 2; ++i) {
+    ask(core);
+    core.received(at_position(0, i), 3);
+    core.forwarded(48);
+  }
+  core.targets_known();
+  core.fitted();
+  CHECK(core.next().kind == Kind::checkpoint);
+  core.saved();
+  CHECK(core.next().kind == Kind::finished);
+}
+
+TEST_CASE("a forward of the calibration that can never have room is blocked", "[progress]") {
+  auto setup = setup_of(true, 9);
+  setup.committed = std::nullopt;
+  StageProgressCore core(setup);
+  core.allowance({at_position(0, 0), 0, 0, 9, 60, std::nullopt});
+  ask(core);
+  core.received(at_position(0, 0), 3);
+  core.forwarded(48);
+  ask(core);
+  core.received(at_position(0, 1), 3);
+  CHECK(core.next().kind == Kind::blocked);
+}
+
 TEST_CASE("what was not due cannot be reported as done", "[progress]") {
   StageProgressCore core(setup_of(false, 9));
   CHECK_THROWS_AS(core.forwarded(1), std::logic_error);

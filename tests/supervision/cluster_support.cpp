@@ -1,5 +1,7 @@
 #include "tests/supervision/cluster_support.hpp"
 
+#include "tensors/training/calibration.hpp"
+
 namespace zerolock::test {
 
 Entry CountingBatches::make(const BatchPosition& position) const {
@@ -20,6 +22,10 @@ std::unique_ptr<StageBackend> simulated(StageIndex stage, MemoryAccount&) {
   return make_simulated_backend(stage, simulated_width);
 }
 
+std::unique_ptr<StageBackend> calibrating(StageIndex stage, MemoryAccount&) {
+  return make_simulated_backend(stage, simulated_width, {}, true);
+}
+
 ClusterResult run_cluster(const ClusterCase& given, const TemporaryFolder& folder) {
   ClusterResult result;
   LocalClusterPlan plan = given.plan;
@@ -32,6 +38,7 @@ ClusterResult run_cluster(const ClusterCase& given, const TemporaryFolder& folde
     result.heard.reports.push_back(report);
     if (given.on_report) given.on_report(report);
   };
+  observer.calibrated = [&](StageIndex stage) { result.heard.calibrated.push_back(stage); };
   observer.span = [&](const TraceSpan& span) { result.heard.spans.push_back(span); };
   observer.restarted = [&](StageIndex, Incarnation, const std::string& what) {
     result.heard.restarts.push_back(what);
@@ -46,12 +53,21 @@ ClusterResult run_cluster(const ClusterCase& given, const TemporaryFolder& folde
 }
 
 std::vector<StageState> train_in_sequence(std::uint64_t stages, std::uint64_t windows,
-                                          std::uint64_t micro_batches, std::uint64_t plan_windows) {
+                                          std::uint64_t micro_batches, std::uint64_t plan_windows,
+                                          const BackendFactory& make_backend) {
   const CountingBatches batches(plan_windows, micro_batches);
+  MemoryAccount account;
   std::vector<std::unique_ptr<StageBackend>> backends;
+  std::vector<StageBackend*> in_order;
   for (std::uint64_t k = 0; k < stages; ++k) {
-    backends.push_back(make_simulated_backend(StageIndex{k}, simulated_width));
+    backends.push_back(make_backend(StageIndex{k}, account));
+    in_order.push_back(backends.back().get());
   }
+  std::vector<Entry> rows;
+  for (std::uint64_t i = 0; i < batches.micro_batches(WindowIndex{0}); ++i) {
+    rows.push_back(batches.make({WindowIndex{0}, i}));
+  }
+  calibrate(in_order, rows);
   for (WindowIndex window{1}; window.value <= windows; window = window.next()) {
     for (std::uint64_t i = 0; i < batches.micro_batches(window); ++i) {
       Entry entry = batches.make({window, i});

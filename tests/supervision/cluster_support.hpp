@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -19,7 +20,8 @@ namespace zerolock::test {
 
 inline constexpr std::int64_t simulated_width = 4;
 
-/// Micro-batches of one sequence, with contents that differ; the last window is smaller.
+/// Micro-batches of one sequence, with contents that differ; the last window is smaller. Window 0 has as many
+/// as the first.
 class CountingBatches final : public MicroBatchProvider {
  public:
   CountingBatches(std::uint64_t windows, std::uint64_t micro_batches)
@@ -40,6 +42,7 @@ class CountingBatches final : public MicroBatchProvider {
 struct Heard {
   std::vector<WindowReport> reports;
   std::vector<TraceSpan> spans;
+  std::vector<StageIndex> calibrated;
   std::vector<std::string> restarts;
 };
 
@@ -59,14 +62,39 @@ struct ClusterResult {
   Heard heard;
 };
 
+/// Throws once, at one point of one stage.
+class OneFault {
+ public:
+  OneFault(FaultPoint point, StageIndex stage, BatchPosition position)
+      : point_(point), stage_(stage), position_(position) {}
+  FaultHook hook() {
+    return [this](FaultPoint point, StageIndex stage, Incarnation, const BatchPosition& position) {
+      if (point != point_ || stage != stage_ || position != position_) return;
+      if (hit_.exchange(true)) return;
+      throw std::runtime_error("an injected fault at " + std::string(to_string(point)));
+    };
+  }
+  [[nodiscard]] bool hit() const { return hit_; }
+
+ private:
+  FaultPoint point_;
+  StageIndex stage_;
+  BatchPosition position_;
+  std::atomic<bool> hit_{false};
+};
+
 std::unique_ptr<StageBackend> simulated(StageIndex stage, MemoryAccount& account);
+/// Waits for its calibration.
+std::unique_ptr<StageBackend> calibrating(StageIndex stage, MemoryAccount& account);
 
 /// Runs in `folder`.
 ClusterResult run_cluster(const ClusterCase& given, const TemporaryFolder& folder);
 
-/// States of all stages after `windows` windows, trained one micro-batch after another in this thread.
+/// States of all stages after `windows` windows, trained one micro-batch after another in this thread; first
+/// calibrated, with window 0, if a backend asks for it.
 std::vector<StageState> train_in_sequence(std::uint64_t stages, std::uint64_t windows,
-                                          std::uint64_t micro_batches, std::uint64_t plan_windows);
+                                          std::uint64_t micro_batches, std::uint64_t plan_windows,
+                                          const BackendFactory& make_backend = simulated);
 
 bool same_state(const StageState& a, const StageState& b);
 

@@ -13,27 +13,6 @@ using Kind = LocalClusterOutcome::Kind;
 
 namespace {
 
-/// Throws once, at one point of one stage.
-class OneFault {
- public:
-  OneFault(FaultPoint point, StageIndex stage, BatchPosition position)
-      : point_(point), stage_(stage), position_(position) {}
-  FaultHook hook() {
-    return [this](FaultPoint point, StageIndex stage, Incarnation, const BatchPosition& position) {
-      if (point != point_ || stage != stage_ || position != position_) return;
-      if (hit_.exchange(true)) return;
-      throw std::runtime_error("an injected fault at " + std::string(to_string(point)));
-    };
-  }
-  [[nodiscard]] bool hit() const { return hit_; }
-
- private:
-  FaultPoint point_;
-  StageIndex stage_;
-  BatchPosition position_;
-  std::atomic<bool> hit_{false};
-};
-
 void check_one_restart(const ClusterResult& result, StageIndex failed,
                        const std::vector<StageState>& expected) {
   REQUIRE(result.outcome.failure.empty());

@@ -37,7 +37,8 @@ SchedulerActor::behavior_type note_scheduler(SchedulerActor::pointer self, Notes
 
 RunRecorderActor::behavior_type note_recorder(RunRecorderActor::pointer self, Notes* notes) {
   contain_failures(self);
-  return {[](report_atom, const WindowReport&) {}, [](spans_atom, const std::vector<TraceSpan>&) {},
+  return {[](report_atom, const WindowReport&) {}, [](calibrated_atom, StageIndex) {},
+          [](spans_atom, const std::vector<TraceSpan>&) {},
           [notes](restart_atom, const StageRestart& restart) { notes->restarts.push_back(restart); }};
 }
 
