@@ -7,6 +7,7 @@
 
 #include "actors/batch_source.hpp"
 #include "actors/failure.hpp"
+#include "actors/targets_holder.hpp"
 #include "tests/supervision/cluster_support.hpp"
 
 #include <catch2/catch.hpp>
@@ -59,8 +60,9 @@ struct SteppedConfig : caf::actor_system_config {
 
 class SteppedStage {
  public:
-  explicit SteppedStage(RestartIntensity intensity) {
+  explicit SteppedStage(RestartIntensity intensity, bool calibrates = false) {
     commons_->first_window = WindowIndex{1};
+    commons_->calibrates = calibrates;
     commons_->checkpoints = {1, WindowIndex{windows}};
     commons_->micro_batches = [this](WindowIndex window) { return batches_->micro_batches(window); };
     commons_->depth = 2;
@@ -76,7 +78,10 @@ class SteppedStage {
     commons_->recorder = system_.spawn(note_recorder, &notes);
     executor_ = system_.spawn(join_boundary, &notes, source_);
     StageSupervisorSetup setup;
-    setup.make_backend = [] { return make_simulated_backend(StageIndex{0}, simulated_width); };
+    commons_->targets = spawn_targets_holder(*self_.ptr());
+    setup.make_backend = [calibrates] {
+      return make_simulated_backend(StageIndex{0}, simulated_width, {}, calibrates);
+    };
     setup.account = &account_;
     setup.executor = executor_;
     supervisor_ = spawn_stage_supervisor(*self_.ptr(), commons_, std::move(setup));
@@ -85,7 +90,7 @@ class SteppedStage {
     for (const auto& actor :
          {caf::actor_cast<caf::actor>(supervisor_), caf::actor_cast<caf::actor>(source_),
           caf::actor_cast<caf::actor>(executor_), caf::actor_cast<caf::actor>(commons_->scheduler),
-          caf::actor_cast<caf::actor>(commons_->recorder)}) {
+          caf::actor_cast<caf::actor>(commons_->targets), caf::actor_cast<caf::actor>(commons_->recorder)}) {
       caf::anon_send_exit(actor, caf::exit_reason::user_shutdown);
     }
     run();
@@ -222,6 +227,31 @@ TEST_CASE("a buffer that is killed restarts all of the stage, which goes on from
   CHECK(stage.notes.restarts[0].cause == "it was killed");
   stage.grant(3);
   CHECK(stage.notes.committed.back() == WindowIndex{3});
+}
+
+TEST_CASE("a buffer that is killed during the calibration restarts it, and not once it is durable",
+          "[stage]") {
+  for (const bool during : {true, false}) {
+    SteppedStage stage({3, 60s, 10ms, 1s}, true);
+    int forwards = 0;
+    stage.fault = [&](FaultPoint point, const BatchPosition& position) {
+      if (point != FaultPoint::forward_begin || position.window.value != 0) return false;
+      if (++forwards == 1 && during) caf::anon_send_exit(stage.notes.inbounds[0], caf::exit_reason::kill);
+      return false;
+    };
+    stage.run();
+    if (!during) {
+      CHECK((stage.notes.committed == std::vector<WindowIndex>{WindowIndex{0}}));
+      caf::anon_send_exit(stage.notes.inbounds[0], caf::exit_reason::kill);
+    }
+    stage.grant(2);
+    REQUIRE(stage.notes.inbounds.size() == 2);
+    CHECK(forwards == (during ? 3 : 2));
+    REQUIRE(stage.notes.restarts.size() == 1);
+    CHECK(stage.notes.restarts[0].window == (during ? WindowsDone{} : WindowsDone{WindowIndex{0}}));
+    CHECK(stage.notes.committed.back() == WindowIndex{2});
+    CHECK(stage.notes.durable.back() == WindowIndex{2});
+  }
 }
 
 TEST_CASE("no child outlives its supervisor, killed or told to stop", "[stage]") {
