@@ -32,8 +32,8 @@ std::vector<ScheduledStep> chunk_local_schedule(std::uint64_t micro_batches);
 std::vector<ScheduledStep> calibration_schedule(std::uint64_t micro_batches, bool last_stage);
 
 struct StageProgressSetup {
-  WindowsDone committed =
-      WindowIndex{0};              // of the state the worker starts from; none: it is calibrated first
+  /// Of the state that the worker starts from; none: it is calibrated first.
+  WindowsDone committed = WindowIndex{0};
   bool save_first = false;         // that state is not on disk yet
   bool has_downstream = false;     // forwards are sent on, within an allowance
   std::uint64_t unsaved_max = 2;   // checkpoints handed over and not yet durable, at most
