@@ -99,9 +99,9 @@ GgufWriter as_gguf(const json& tokenizer, const std::string& pre) {
   return file;
 }
 
-/// Llama 2's pieces as GGUF, taken from tokenizer.model.
-GgufWriter llama2_as_gguf() {
-  const SentencePieceFile content = read_sentence_piece_file(llama2_tokenizer_file());
+/// The pieces of a .model file as GGUF; BOS is 1, EOS 2.
+GgufWriter pieces_as_gguf(const std::filesystem::path& model) {
+  const SentencePieceFile content = read_sentence_piece_file(model);
   std::vector<std::string> tokens;
   std::vector<std::int32_t> types;
   std::vector<float> scores;
@@ -152,7 +152,8 @@ TEST_CASE("a GGUF file of pieces and scores equals the tokenizer.model it comes 
     return;
   }
   const TemporaryFolder folder;
-  const auto tokenizer = Tokenizer::open(folder.write("llama2.gguf", llama2_as_gguf().bytes()));
+  const auto tokenizer =
+      Tokenizer::open(folder.write("llama2.gguf", pieces_as_gguf(llama2_tokenizer_file()).bytes()));
   CHECK(tokenizer->vocabulary() == 32000);
   CHECK(tokenizer->bos() == 1);
   CHECK(tokenizer->eos() == 2);
@@ -203,14 +204,18 @@ TEST_CASE("a GGUF file of each byte-level family equals the tokenizer.json of th
 
 TEST_CASE("the switches of a GGUF file decide about BOS, EOS and the space in front") {
   const TemporaryFolder folder;
-  GgufWriter file = llama2_as_gguf();
+  const std::string space = "\u2581";
+  // 259 space, 260 a, 261 space+a
+  GgufWriter file = pieces_as_gguf(folder.write(
+      "tokenizer.model", written_sentence_piece_model({{space, -3}, {"a", -2}, {space + "a", -1}})));
   file.add("tokenizer.ggml.add_bos_token", false);
   file.add("tokenizer.ggml.add_eos_token", true);
   file.add("tokenizer.ggml.add_space_prefix", false);
   file.add("tokenizer.chat_template", std::string("{{ x }}"));
-  const auto tokenizer = Tokenizer::open(folder.write("llama2.gguf", file.bytes()));
-  CHECK(tokenizer->encode("Hello", true) == Ids{10994, 2});  // "Hello", not "▁Hello"
-  CHECK(tokenizer->decode(Ids{10994, 15043}, true) == "Hello Hello");
+  const auto tokenizer = Tokenizer::open(folder.write("pieces.gguf", file.bytes()));
+  CHECK(tokenizer->encode("a", true) == Ids{260, 2});
+  CHECK(tokenizer->encode("a a", false) == Ids{260, 261});
+  CHECK(tokenizer->decode(Ids{260, 261}, true) == "a a");
   CHECK(tokenizer->chat_template() == "{{ x }}");
 }
 
