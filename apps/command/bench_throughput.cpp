@@ -1,5 +1,6 @@
 /// zerolock bench throughput: how well training uses this machine.
 
+#include <spdlog/spdlog.h>
 #include <sys/resource.h>
 
 #include <chrono>
@@ -7,6 +8,7 @@
 #include <thread>
 
 #include "apps/command/bench_table.hpp"
+#include "apps/command/calibration_phase.hpp"
 #include "apps/command/command.hpp"
 #include "apps/command/measured_backend.hpp"
 #include "apps/command/temporary_folder.hpp"
@@ -46,7 +48,10 @@ struct SteadyPart {
 
 class BenchThroughputCommand : public Command {
  public:
-  BenchThroughputCommand() { options_.windows = 8; }
+  BenchThroughputCommand() {
+    options_.windows = 8;
+    options_.recipe = Recipe::none;  // what a recipe learns is not what is measured
+  }
 
   [[nodiscard]] const char* name() const override { return "throughput"; }
   [[nodiscard]] const char* summary() const override {
@@ -69,7 +74,11 @@ class BenchThroughputCommand : public Command {
     options_.complete(table);
     start_log(options_.log);
     prepare_compute();
-    const TrainingInputs inputs = open_training_inputs(options_);
+    const TrainingSources sources = open_training_sources(options_);
+    const std::optional<RecipeReport> recipe =
+        resolve_recipe(options_, sources, [&table](const std::string& flag) { return table.given(flag); });
+    if (recipe) spdlog::info("{}", recipe->text());
+    const TrainingInputs inputs = open_training_inputs(options_, sources);
     const double sgemm_gflops = require_fast_sgemm();
     const BenchResult result = measure(inputs, folder.path(), sgemm_gflops);
     std::fputs((options_.json ? result.to_json() : result.to_table()).c_str(), stdout);
@@ -158,6 +167,7 @@ class BenchThroughputCommand : public Command {
     plan.buffer_bytes_max = options_.buffer_limit_mib * 1024 * 1024;
     plan.checkpoint_every = options_.checkpoint_every;
     plan.checkpoints = folder;
+    begin_with_calibration(plan, inputs.needs_calibration);
     const LocalClusterOutcome outcome = run_local_cluster(
         plan, inputs.batches, make_backend, accounts, [] { return false; }, observer);
     if (outcome.kind != LocalClusterOutcome::Kind::finished)

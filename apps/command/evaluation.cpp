@@ -50,13 +50,42 @@ at::Tensor rows_of(const at::Tensor& hidden, const std::vector<std::int64_t>& ro
   return hidden.index_select(0, at::tensor(rows, at::kLong));
 }
 
+constexpr std::int64_t rows_at_once = 64;  // of a readout's outputs
+
+/// Log probability of one token for each row: fp64 [n].
+at::Tensor target_likelihoods(CausalModel& model, EvaluationReadout* readout, const at::Tensor& hidden,
+                              const std::vector<std::int64_t>& targets) {
+  if (readout == nullptr) return model.target_log_probabilities(hidden, targets);
+  std::vector<std::int64_t> outputs;
+  for (const std::int64_t target : targets) outputs.push_back(readout->output_of(target));
+  const at::Tensor columns = at::tensor(outputs, at::kLong).unsqueeze(1);
+  std::vector<at::Tensor> blocks;
+  for (std::int64_t first = 0; first < hidden.size(0); first += rows_at_once) {
+    const std::int64_t count = std::min(rows_at_once, hidden.size(0) - first);
+    const at::Tensor values = readout->log_probabilities(hidden.narrow(0, first, count));
+    blocks.push_back(values.gather(1, columns.narrow(0, first, count)).squeeze(1));
+  }
+  return at::cat(blocks);
+}
+
+/// Log probabilities of the given tokens at each of the rows: fp64 [n, tokens].
+at::Tensor token_likelihoods(CausalModel& model, EvaluationReadout* readout, const at::Tensor& hidden,
+                             const std::vector<std::int64_t>& tokens) {
+  if (readout == nullptr) return model.log_probabilities(hidden, tokens);
+  std::vector<std::int64_t> outputs;
+  for (const std::int64_t token : tokens) outputs.push_back(readout->output_of(token));
+  return readout->log_probabilities(hidden).index_select(1, at::tensor(outputs, at::kLong));
+}
+
 /// Sum of the log-likelihoods of each sequence's supervised tokens, and their number.
-std::vector<std::pair<double, std::uint64_t>> sequence_likelihoods(CausalModel& model, const Pass& pass) {
+std::vector<std::pair<double, std::uint64_t>> sequence_likelihoods(CausalModel& model,
+                                                                   EvaluationReadout* readout,
+                                                                   const Pass& pass) {
   const MicroBatchLayout& layout = *pass.packed.layout;
   std::vector<std::pair<double, std::uint64_t>> sums(static_cast<std::size_t>(layout.sequences()), {0.0, 0});
   if (layout.supervised_rows.empty()) return sums;
   const at::Tensor values =
-      model.target_log_probabilities(rows_of(pass.hidden, layout.supervised_rows), layout.targets)
+      target_likelihoods(model, readout, rows_of(pass.hidden, layout.supervised_rows), layout.targets)
           .contiguous();
   const double* value = values.data_ptr<double>();
   std::size_t sequence = 0;
@@ -79,7 +108,7 @@ bool is_ranked(const Example& example) {
 
 /// Classes of one token each: all from the row before the answer.
 void rank_single_tokens(CausalModel& model, const Pass& pass, const std::vector<const Example*>& examples,
-                        const std::vector<std::vector<TokenId>>& answers, RowScore* scores) {
+                        const EvaluationPlan& plan, RowScore* scores) {
   std::vector<std::int64_t> rows;
   std::vector<std::size_t> owners;
   for (std::size_t i = 0; i < examples.size(); ++i) {
@@ -90,8 +119,9 @@ void rank_single_tokens(CausalModel& model, const Pass& pass, const std::vector<
   }
   if (rows.empty()) return;
   std::vector<std::int64_t> tokens;
-  for (const auto& answer : answers) tokens.push_back(answer.front());
-  const at::Tensor values = model.log_probabilities(rows_of(pass.hidden, rows), tokens).contiguous();
+  for (const auto& answer : plan.label_answers) tokens.push_back(answer.front());
+  const at::Tensor values =
+      token_likelihoods(model, plan.readout, rows_of(pass.hidden, rows), tokens).contiguous();
   const double* value = values.data_ptr<double>();
   for (const std::size_t owner : owners) {
     scores[owner].labels.assign(value, value + tokens.size());
@@ -113,7 +143,7 @@ void rank_sequences(CausalModel& model, const std::vector<const Example*>& examp
     if (candidates.empty()) return;
     std::vector<const Example*> pointers;
     for (const Example& candidate : candidates) pointers.push_back(&candidate);
-    const auto sums = sequence_likelihoods(model, forward(model, pointers, plan.layers));
+    const auto sums = sequence_likelihoods(model, plan.readout, forward(model, pointers, plan.layers));
     for (std::size_t i = 0; i < owners.size(); ++i) scores[owners[i]].labels.push_back(sums[i].first);
   }
 }
@@ -121,14 +151,14 @@ void rank_sequences(CausalModel& model, const std::vector<const Example*>& examp
 void score_batch(CausalModel& model, const std::vector<const Example*>& examples, const EvaluationPlan& plan,
                  RowScore* scores) {
   const Pass pass = forward(model, examples, plan.layers);
-  const auto sums = sequence_likelihoods(model, pass);
+  const auto sums = sequence_likelihoods(model, plan.readout, pass);
   for (std::size_t i = 0; i < examples.size(); ++i) {
     scores[i].log_likelihood = sums[i].first;
     scores[i].tokens = sums[i].second;
   }
   if (plan.label_answers.empty()) return;
   if (all_single(plan.label_answers)) {
-    rank_single_tokens(model, pass, examples, plan.label_answers, scores);
+    rank_single_tokens(model, pass, examples, plan, scores);
   } else {
     rank_sequences(model, examples, plan, scores);
   }

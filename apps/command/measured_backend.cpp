@@ -23,6 +23,17 @@ class MeasuredBackend : public StageBackend {
   StepReport step(WindowIndex window) override {
     return measure([&] { return inner_->step(window); });
   }
+  [[nodiscard]] bool needs_calibration() const override { return inner_->needs_calibration(); }
+  at::Tensor calibrate_begin(const Entry& entry) override {
+    return measure([&] { return inner_->calibrate_begin(entry); });
+  }
+  [[nodiscard]] at::Tensor calibration_targets() const override { return inner_->calibration_targets(); }
+  void calibrate_finish(const at::Tensor& targets) override {
+    measure([&] {
+      inner_->calibrate_finish(targets);
+      return true;
+    });
+  }
   [[nodiscard]] StageState state() const override { return inner_->state(); }
   void restore(const StageState& state) override { inner_->restore(state); }
 

@@ -38,6 +38,7 @@ nlohmann::ordered_json RunRecord::to_json() const {
           {"model", {{"path", model_path}, {"sha256", model_hash}}},
           {"data", {{"path", data_path}, {"sha256", data_hash}}},
           {"settings", settings},
+          {"recipe", recipe},
           {"layers", layers},
           {"last_window", last_window},
           {"durable", durable},
@@ -63,6 +64,7 @@ RunRecord RunRecord::from_json(const nlohmann::ordered_json& json, const std::fi
     record.data_path = json.at("data").at("path").get<std::string>();
     record.data_hash = json.at("data").at("sha256").get<std::string>();
     record.settings = json.at("settings");
+    record.recipe = json.value("recipe", nlohmann::ordered_json());
     for (const auto& range : json.at("layers")) {
       record.partition.push_back({range.at(0).get<std::int64_t>(), range.at(1).get<std::int64_t>() + 1});
     }

@@ -24,6 +24,7 @@ struct RunRecord {
   std::string data_path;
   std::string data_hash;                // SHA-256 of rows and how they were read
   nlohmann::ordered_json settings;      // TrainOptions::deciding_settings()
+  nlohmann::ordered_json recipe;        // RecipeReport::to_json(), or null
   std::vector<LayerRange> partition;    // of the last session
   std::uint64_t last_window = 0;        // that the run is to reach
   std::uint64_t durable = 0;            // that it has reached on disk, when last written
@@ -47,6 +48,8 @@ class RunFolder {
   [[nodiscard]] std::filesystem::path trace() const { return path_ / "trace.json"; }
   [[nodiscard]] std::filesystem::path summary() const { return path_ / "summary.json"; }
   [[nodiscard]] std::filesystem::path adapter() const { return path_ / "adapter"; }
+  [[nodiscard]] std::filesystem::path evaluations() const { return path_ / "evaluations.jsonl"; }
+  [[nodiscard]] std::filesystem::path best_adapter() const { return path_ / "adapter-best"; }
   /// Checkpoints of one partition, "checkpoints/10-10-10": the record's partition says which are in force.
   [[nodiscard]] std::filesystem::path checkpoints(const std::vector<LayerRange>& partition) const;
 

@@ -59,6 +59,8 @@ nlohmann::ordered_json make_summary(const SummaryFacts& facts, const MetricsFile
           {"examples_per_second", per_second},
           {"wall_seconds", facts.wall_seconds},
           {"windows", facts.windows},
+          {"recipe", facts.recipe},
+          {"evaluation", facts.evaluation},
           {"stages", stages},
           {"adapter_sha256", facts.adapter_sha256}};
 }

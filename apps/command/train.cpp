@@ -3,6 +3,8 @@
 #include <spdlog/spdlog.h>
 
 #include <cstdio>
+#include <functional>
+#include <set>
 
 #include "apps/command/command.hpp"
 #include "apps/command/interrupt_watch.hpp"
@@ -24,7 +26,7 @@ class TrainCommand : public Command {
   [[nodiscard]] const char* summary() const override { return "fine-tune a model in stages on this machine"; }
   [[nodiscard]] const char* example() const override {
     return "zerolock train --model SmolLM2-135M-Instruct.Q4_1.gguf --data topics.csv --out runs/topics "
-           "--stages 3 --head restricted --lr 3e-3";
+           "--stages 3";
   }
 
   void declare(OptionTable& table) override { options_.declare(table); }
@@ -33,6 +35,10 @@ class TrainCommand : public Command {
     read_configuration(table);
     options_.complete(table);
     if (options_.print_config) {
+      if (options_.recipe != Recipe::none) {
+        prepare_compute();
+        static_cast<void>(resolve_recipe(options_, open_training_sources(options_), by_hand(table)));
+      }
       std::fputs(table.to_toml().c_str(), stdout);
       return status_done;
     }
@@ -40,19 +46,35 @@ class TrainCommand : public Command {
     start_log(options_.log);
     prepare_compute();
     const RunFolder folder(*options_.out);
-    const TrainingInputs inputs = open_training_inputs(options_);
+    const TrainingSources sources = open_training_sources(options_);
+    const std::optional<RecipeReport> recipe = resolve_recipe(options_, sources, by_hand(table));
+    const TrainingInputs inputs = open_training_inputs(options_, sources);
     StartingPoint start = options_.resume ? start_resumed_run(options_, inputs, folder)
                                           : start_new_run(options_, inputs, folder);
+    if (recipe && !options_.resume) start.record.recipe = recipe->to_json();
     folder.create();
     require_fast_sgemm();
     write_text_file(folder.config(), table.to_toml());
+    if (recipe && !options_.resume) spdlog::info("{}", recipe->text());
     say_what_is_trained(inputs, start);
     return train(inputs, folder, std::move(start));
   }
 
  private:
+  /// Which of a recipe's options it must leave alone. A resumed run's file has them all, resolved; a recipe
+  /// on the command line is then asked for anew, and compared with what the run was made with.
+  [[nodiscard]] std::function<bool(const std::string&)> by_hand(const OptionTable& table) const {
+    if (options_.resume && on_command_line_.count("recipe") > 0) {
+      return [this](const std::string& flag) { return on_command_line_.count(flag) > 0; };
+    }
+    return [&table](const std::string& flag) { return table.given(flag); };
+  }
+
   /// A resumed run starts from the options it was made with.
   void read_configuration(OptionTable& table) {
+    for (const std::string& flag : table.names()) {
+      if (table.given(flag)) on_command_line_.insert(flag);
+    }
     if (!options_.resume) {
       if (options_.config) table.read(*options_.config);
       return;
@@ -95,6 +117,7 @@ class TrainCommand : public Command {
   }
 
   TrainOptions options_;
+  std::set<std::string> on_command_line_;  // flags without their dashes
 };
 
 }  // namespace

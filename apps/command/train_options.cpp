@@ -17,16 +17,6 @@ constexpr std::uint64_t seed_max = 9'223'372'036'854'775'807ULL;  // TOML's larg
 const std::vector<std::string> lora_targets{"q_proj",    "k_proj",  "v_proj",   "o_proj",
                                             "gate_proj", "up_proj", "down_proj"};
 
-HeadKind parse_head(const std::string& text, const std::string& where) {
-  if (text == "static") return HeadKind::fixed;
-  if (text == "restricted") return HeadKind::restricted;
-  throw InputError(where, "'" + text + "' is not supported; this version has: static, restricted");
-}
-
-std::string head_text(HeadKind head) {
-  return head == HeadKind::fixed ? "static" : "restricted";
-}
-
 void check_targets(const std::vector<std::string>& targets) {
   if (targets.empty()) throw InputError("--targets", "the list is empty; allowed: " + joined(lora_targets));
   std::set<std::string> seen;
@@ -40,30 +30,6 @@ void check_targets(const std::vector<std::string>& targets) {
 }
 
 }  // namespace
-
-void parse_heads(const std::string& text, const std::string& where, HeadKind& inner, HeadKind& last) {
-  if (text.find('=') == std::string::npos) {
-    inner = last = parse_head(text, where);
-    return;
-  }
-  for (const std::string& part : split_list(text)) {
-    const auto equals = part.find('=');
-    const std::string key = part.substr(0, equals);
-    const std::string value = equals == std::string::npos ? "" : part.substr(equals + 1);
-    if (key == "inner") {
-      inner = parse_head(value, where);
-    } else if (key == "last") {
-      last = parse_head(value, where);
-    } else {
-      throw InputError(where, "'" + part + "' is neither inner=HEAD nor last=HEAD");
-    }
-  }
-}
-
-std::string heads_text(HeadKind inner, HeadKind last) {
-  if (inner == last) return head_text(inner);
-  return "inner=" + head_text(inner) + ",last=" + head_text(last);
-}
 
 // -- Declaring
 // ------------------------------------------------------------------------------------------------------
@@ -116,13 +82,22 @@ void declare_numbers(TrainOptions& options, OptionTable& table) {
                "direction of the consistency term");
   table.flag("first-chunk-consistency", settings.loss.first_chunk_consistency,
              "train stage 0 on consistency with the embeddings' readout as well");
+  table.choice("objective", settings.loss.form,
+               {{"weighted", LossForm::weighted_terms},
+                {"geometric-mean", LossForm::target_cross_entropy},
+                {"reverse-kl", LossForm::target_divergence}},
+               "task loss and divergence weighted by alpha, or one loss against their geometric mean");
+  table.real("label-smoothing", settings.loss.label_smoothing, {0, 0.999, true},
+             "of the labels in a geometric mean, spread over all outputs");
   table.parsed(
       "head",
       [&options](const std::string& value, const std::string& where) {
         parse_heads(value, where, options.inner_head, options.last_head);
       },
-      [&options]() { return heads_text(options.inner_head, options.last_head); }, "static|restricted",
-      "readout of each stage, or inner=HEAD,last=HEAD; restricted: to the labels' tokens");
+      [&options]() { return heads_text(options.inner_head, options.last_head); },
+      "static|restricted|calibrated|adapter|bottleneck",
+      "readout of each stage, or inner=HEAD,last=HEAD; restricted: to the labels' tokens; the last three "
+      "too where rows have classes, unless HEAD:full");
   table.integer("batch", options.batch, 1, 65536, "sequences of a micro-batch");
   table.integer("accumulate", options.accumulate, 1, 65536, "micro-batches of an update window");
   table.integer("epochs", options.epochs, 1, 1'000'000, "passes over the data (1 unless --windows is given)");
@@ -130,6 +105,23 @@ void declare_numbers(TrainOptions& options, OptionTable& table) {
   table.alternatives("epochs", "windows");
   table.integer("seed", options.seed, 0, seed_max, "of the row order and the LoRA initialisation");
   table.flag("no-shuffle", options.shuffle_off, "train the rows in the file's order");
+}
+
+void declare_readouts(TrainOptions& options, OptionTable& table) {
+  table.real("ridge", options.ridge, {0, 1000, true}, "of a calibrated readout's fit, times trace / width");
+  table.integer("calibration-rows", options.calibration_rows, 2, 1'000'000,
+                "rows of the data that calibrated readouts are fitted on");
+  table.integer("bottleneck-rank", options.bottleneck_rank, 1, 65536, "of a bottleneck readout");
+  table.flag("bottleneck-trained", options.bottleneck_trained, "train bottleneck readouts along");
+  table.integer("adapter-width", options.adapter_width, 1, 65536, "hidden features of an adapter readout");
+  table.integer("warm-up", options.warm_up, 0, count_max, "windows in which adapter readouts alone learn");
+  table.parsed(
+      "train-stages",
+      [&options](const std::string& value, const std::string& where) {
+        options.train_stages = TrainedStages::parse(value, where);
+      },
+      [&options]() { return options.train_stages.text(); }, "all|last|N,N,...",
+      "stages that are trained; the others only pass on");
 }
 
 void declare_optimisation(TrainOptions& options, OptionTable& table) {
@@ -140,6 +132,8 @@ void declare_optimisation(TrainOptions& options, OptionTable& table) {
              "scale lora-alpha / sqrt(rank) instead of lora-alpha / rank");
   table.list("targets", settings.lora.targets, "linear layers with LoRA: " + joined(lora_targets));
   table.real("lr", settings.optimizer.learning_rate, {0, 100, true}, "learning rate");
+  table.real("inner-lr-scale", settings.optimizer.inner_learning_rate_scale, {0, 1000, true},
+             "factor of --lr in every stage but the last");
   table.choice("lr-schedule", settings.optimizer.schedule,
                {{"constant", ScheduleKind::constant},
                 {"cosine", ScheduleKind::cosine},
@@ -169,18 +163,19 @@ void declare_runtime(TrainOptions& options, OptionTable& table) {
   table.choice("placement", options.placement, {{"threads", Placement::threads}}, "where stages run");
   table.choice("schedule", options.schedule, {{"zerolock", StageSchedule::zerolock}},
                "order of a stage's work");
-  table.choice("recipe", options.recipe, {{"none", Recipe::none}}, "preset of learning options");
+  table.choice("recipe", options.recipe,
+               {{"auto", Recipe::automatic}, {"paper", Recipe::paper}, {"none", Recipe::none}},
+               "sets head, alpha, lr, inner-lr-scale and train-stages where they are not given");
   table.integer("depth", options.depth, 1, 4096, "micro-batches in flight between two stages at most");
   table.integer("buffer-limit", options.buffer_limit_mib, 1, 1'048'576, "MiB of each buffer at most");
   table.integer("checkpoint-every", options.checkpoint_every, 1, 1'000'000, "windows between checkpoints");
+  table.path("eval-data", options.eval_data, "rows to evaluate on while training, read like those of --data");
+  table.integer("eval-every", options.eval_every, 1, count_max, "windows from one evaluation to the next");
+  table.integer("early-stop", options.early_stop, 1, count_max,
+                "stop after so many evaluations without improvement");
   options.log.declare(table);
-  table.later("label-smoothing", true, "labels are trained as they are");
-  table.later("inner-lr-scale", true, "all stages train at --lr");
-  table.later("train-stages", true, "all stages are trained");
   table.later("link", true, "stages run as threads of one process, without links");
   table.later("faults", true, "faults cannot be injected from the command line");
-  table.later("eval-data", true, "run zerolock evaluate on the adapter instead");
-  table.later("eval-every", true, "run zerolock evaluate on the adapter instead");
   table.later("tls", true, "stages run as threads of one process, without links");
   table.later("insecure", false, "stages run as threads of one process, without links");
 }
@@ -190,6 +185,7 @@ void declare_runtime(TrainOptions& options, OptionTable& table) {
 void TrainOptions::declare(OptionTable& table) {
   declare_run(*this, table);
   declare_numbers(*this, table);
+  declare_readouts(*this, table);
   declare_optimisation(*this, table);
   declare_runtime(*this, table);
 }
@@ -204,6 +200,7 @@ void TrainOptions::complete(const OptionTable& table) {
   if (!epochs && !windows) epochs = 1;
   settings.seed = seed;
   settings.lora.rank = static_cast<std::int64_t>(rank);
+  if (early_stop && !eval_data) throw InputError("--early-stop", "needs --eval-data");
   if (!model) throw InputError("--model", "is required: a Hugging Face folder or a GGUF file");
   if (!rows.data) throw InputError("--data", "is required: a .csv, .jsonl or text file");
   if (!out) throw InputError("--out", "is required: a folder for the run");
@@ -211,7 +208,7 @@ void TrainOptions::complete(const OptionTable& table) {
 
 std::vector<LayerRange> TrainOptions::partition(std::int64_t model_layers) const {
   if (layers.empty()) {
-    const std::uint64_t count = stages.value_or(3);
+    const std::uint64_t count = stage_count();
     if (count > static_cast<std::uint64_t>(model_layers)) {
       throw InputError("--stages", "'" + std::to_string(count) + "' is more than the model's " +
                                        std::to_string(model_layers) + " layers; allowed: 1 to " +
@@ -243,25 +240,38 @@ BatchPlanOptions TrainOptions::batch_plan_options() const {
   return options;
 }
 
-TrainingSettings TrainOptions::stage_settings(std::uint64_t /*stage*/, std::uint64_t /*stage_count*/,
-                                              const std::vector<std::int64_t>& restricted_tokens,
+std::uint64_t TrainOptions::stage_count() const {
+  return layers.empty() ? stages.value_or(3) : layers.size();
+}
+
+TrainingSettings TrainOptions::stage_settings(std::uint64_t stages_in_all,
+                                              const std::vector<std::int64_t>& label_tokens,
                                               std::uint64_t total_windows) const {
   TrainingSettings result = settings;
-  const auto head_of = [&](HeadKind kind) {
+  const auto head_of = [&](const HeadChoice& choice) {
     HeadSettings head;
-    head.kind = kind;
-    if (kind == HeadKind::restricted) head.restricted_tokens = restricted_tokens;
+    head.kind = choice.kind;
+    if (choice.restricted(!label_tokens.empty())) head.restricted_tokens = label_tokens;
+    head.ridge = ridge;
+    head.bottleneck_rank = static_cast<std::int64_t>(bottleneck_rank);
+    head.bottleneck_trained = bottleneck_trained;
+    head.adapter_width = static_cast<std::int64_t>(adapter_width);
+    head.adapter_warm_up = warm_up;
     return head;
   };
   result.loss.inner_head = head_of(inner_head);
   result.loss.last_head = head_of(last_head);
   result.optimizer.schedule_windows = total_windows;
+  result.trained_stages = train_stages.of(stages_in_all);
+  result.calibration_rows_max =
+      std::max(result.calibration_rows_max, static_cast<std::int64_t>(calibration_rows));
   return result;
 }
 
 nlohmann::ordered_json TrainOptions::deciding_settings() const {
   const OptimizerSettings& optimizer = settings.optimizer;
   static constexpr const char* schedules[] = {"constant", "cosine", "inverse-sqrt"};
+  static constexpr const char* forms[] = {"weighted", "geometric-mean", "reverse-kl"};
   static constexpr const char* types[] = {"fp32", "bf16", "fp64"};
   static constexpr const char* formats[] = {"keep", "fp32", "bf16", "q8_0", "q4_1"};
   nlohmann::ordered_json deciding = {
@@ -272,12 +282,22 @@ nlohmann::ordered_json TrainOptions::deciding_settings() const {
       {"alpha", settings.loss.alpha},
       {"kl", settings.loss.direction == KlDirection::forward ? "forward" : "reverse"},
       {"first-chunk-consistency", settings.loss.first_chunk_consistency},
+      {"objective", forms[static_cast<int>(settings.loss.form)]},
+      {"label-smoothing", settings.loss.label_smoothing},
       {"head", heads_text(inner_head, last_head)},
+      {"ridge", ridge},
+      {"calibration-rows", calibration_rows},
+      {"bottleneck-rank", bottleneck_rank},
+      {"bottleneck-trained", bottleneck_trained},
+      {"adapter-width", adapter_width},
+      {"warm-up", warm_up},
+      {"train-stages", train_stages.text()},
       {"rank", settings.lora.rank},
       {"lora-alpha", settings.lora.alpha},
       {"rslora", settings.lora.rank_stabilised},
       {"targets", settings.lora.targets},
       {"lr", optimizer.learning_rate},
+      {"inner-lr-scale", optimizer.inner_learning_rate_scale},
       {"lr-schedule", schedules[static_cast<int>(optimizer.schedule)]},
       {"lr-offset", optimizer.schedule_offset},
       {"optimizer", optimizer.kind == OptimizerKind::adamw ? "adamw" : "sgd"},

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -20,7 +21,31 @@ namespace zerolock {
 
 enum class Placement { threads };
 enum class StageSchedule { zerolock };
-enum class Recipe { none };
+/// Presets of learning options; see recipe.hpp.
+enum class Recipe { automatic, paper, none };
+
+/// A stage's readout as the command line names it.
+struct HeadChoice {
+  HeadKind kind = HeadKind::fixed;
+  /// calibrated, adapter and bottleneck: over the whole vocabulary even where the rows have classes.
+  bool full_vocabulary = false;
+
+  bool operator==(const HeadChoice&) const = default;
+  /// Whether it is over the labels' tokens, for rows that have classes or not. A restricted one always is.
+  [[nodiscard]] bool restricted(bool rows_have_classes) const;
+};
+
+/// Which stages --train-stages names.
+struct TrainedStages {
+  enum class Kind { all, last, listed } kind = Kind::all;
+  std::set<std::uint64_t> listed;
+
+  /// "all", "last" or "0,2". Throws InputError that begins with `where`.
+  static TrainedStages parse(const std::string& text, const std::string& where);
+  [[nodiscard]] std::string text() const;
+  /// As TrainingSettings has it. Throws InputError for a stage that the run does not have.
+  [[nodiscard]] std::optional<std::set<std::uint64_t>> of(std::uint64_t stages) const;
+};
 
 /// How rows are read; shared by train and evaluate.
 struct DataOptions {
@@ -58,12 +83,23 @@ struct TrainOptions {
   std::uint64_t rank = 4;
 
   TrainingSettings settings;  // seed, rank and heads are put in by complete() and stage_settings()
-  HeadKind inner_head = HeadKind::fixed;
-  HeadKind last_head = HeadKind::fixed;
+  HeadChoice inner_head;
+  HeadChoice last_head;
+  double ridge = 0.1;
+  std::uint64_t calibration_rows = 512;  // rows of the data that a calibration reads
+  std::uint64_t bottleneck_rank = 64;
+  bool bottleneck_trained = false;
+  std::uint64_t adapter_width = 64;
+  std::uint64_t warm_up = 16;
+  TrainedStages train_stages;
+
+  std::optional<std::filesystem::path> eval_data;
+  std::uint64_t eval_every = 10;            // windows between evaluations
+  std::optional<std::uint64_t> early_stop;  // after so many evaluations without improvement
 
   Placement placement = Placement::threads;
   StageSchedule schedule = StageSchedule::zerolock;
-  Recipe recipe = Recipe::none;
+  Recipe recipe = Recipe::automatic;
   std::uint64_t depth = 4;
   std::uint64_t buffer_limit_mib = 1024;
   std::uint64_t checkpoint_every = 1;
@@ -77,17 +113,22 @@ struct TrainOptions {
   /// Layer ranges of the stages for a model of that many layers. Throws InputError.
   [[nodiscard]] std::vector<LayerRange> partition(std::int64_t model_layers) const;
   [[nodiscard]] BatchPlanOptions batch_plan_options() const;
-  /// One stage's settings. `restricted_tokens`: for the restricted head. `windows`: of the whole run.
-  [[nodiscard]] TrainingSettings stage_settings(std::uint64_t stage, std::uint64_t stage_count,
-                                                const std::vector<std::int64_t>& restricted_tokens,
+  /// The number of stages that --stages or --layers asks for.
+  [[nodiscard]] std::uint64_t stage_count() const;
+  /// What decides the stages' numbers. `label_tokens`: the softmax of restricted heads; empty where the rows
+  /// have no classes. `windows`: of the whole run. Throws InputError for stages that the run does not have.
+  [[nodiscard]] TrainingSettings stage_settings(std::uint64_t stages,
+                                                const std::vector<std::int64_t>& label_tokens,
                                                 std::uint64_t windows) const;
   /// What a resumed run must share with the run it continues, apart from model and data: every option that
   /// changes the numbers, by the name of its flag.
   [[nodiscard]] nlohmann::ordered_json deciding_settings() const;
 };
 
-/// "static", "restricted" or "inner=...,last=...". Throws InputError that begins with `where`.
-void parse_heads(const std::string& text, const std::string& where, HeadKind& inner, HeadKind& last);
-std::string heads_text(HeadKind inner, HeadKind last);
+/// A head for all stages, or "inner=HEAD,last=HEAD"; HEAD is static, restricted, calibrated, adapter or
+/// bottleneck, the last three also with ":full" behind. The last stage is what calibrated ones are fitted to:
+/// "calibrated" alone leaves it static. Throws InputError that begins with `where`.
+void parse_heads(const std::string& text, const std::string& where, HeadChoice& inner, HeadChoice& last);
+std::string heads_text(const HeadChoice& inner, const HeadChoice& last);
 
 }  // namespace zerolock

@@ -2,6 +2,7 @@
 
 #include <ATen/Parallel.h>
 
+#include "apps/command/calibration_phase.hpp"
 #include "data/batch_plan.hpp"
 #include "data/label_answers.hpp"
 #include "tensors/base/error.hpp"
@@ -11,16 +12,17 @@ namespace zerolock {
 
 namespace {
 
-/// The ids that a restricted readout is over; empty if no stage has one.
-std::vector<std::int64_t> restricted_tokens(const TrainOptions& options, const TrainingInputs& inputs,
-                                            const std::optional<PromptTemplate>& prompt) {
-  const bool wanted = options.inner_head == HeadKind::restricted || options.last_head == HeadKind::restricted;
+/// The ids that restricted readouts are over; empty if no stage has one.
+std::vector<std::int64_t> label_tokens(const TrainOptions& options, const TrainingSources& sources) {
+  const bool classes = !sources.dataset->labels.empty();
+  const bool wanted = options.inner_head.restricted(classes) || options.last_head.restricted(classes);
   if (!wanted) return {};
-  if (inputs.dataset->labels.empty()) {
+  if (!classes) {
     throw InputError("--head", "'restricted' needs rows with a class; " + options.rows.data->string() +
                                    " has none (name them with --labels, or use --head static)");
   }
-  return label_token_ids(*inputs.model.tokenizer, inputs.dataset->labels, prompt ? &*prompt : nullptr);
+  return label_token_ids(*sources.model.tokenizer, sources.dataset->labels,
+                         sources.prompt ? &*sources.prompt : nullptr);
 }
 
 std::uint64_t state_bytes(const StageState& state) {
@@ -33,36 +35,67 @@ std::uint64_t state_bytes(const StageState& state) {
 
 BackendFactory TrainingInputs::backend_factory() const {
   const auto files = model.files;
-  return [files, layers = partition, settings = stage_settings](StageIndex stage, MemoryAccount& account) {
+  return [files, layers = partition, settings = settings](StageIndex stage, MemoryAccount& account) {
     at::set_num_threads(1);  // holds for the stage's own thread
-    return make_chunk_backend(files, stage, layers, settings.at(stage.value), account);
+    return make_chunk_backend(files, stage, layers, settings, account);
   };
 }
 
-TrainingInputs open_training_inputs(const TrainOptions& options) {
-  TrainingInputs inputs;
-  inputs.model = open_model(*options.model);
-  const ModelConfig& config = inputs.model.files->config();
+TrainingSources open_training_sources(const TrainOptions& options) {
+  TrainingSources sources;
+  sources.model = open_model(*options.model);
+  const ModelConfig& config = sources.model.files->config();
   if (options.rows.sequence_length > static_cast<std::uint64_t>(config.context_length)) {
     throw InputError("--seq", "'" + std::to_string(options.rows.sequence_length) +
                                   "' is more than the model's context; allowed: 2 to " +
                                   std::to_string(config.context_length));
   }
-  inputs.partition = options.partition(config.layers);
+  static_cast<void>(options.partition(config.layers));  // for its errors, before rows are read
   const DatasetOptions dataset_options = options.rows.dataset_options();
-  inputs.dataset = std::make_shared<const Dataset>(
-      read_dataset(*options.rows.data, *inputs.model.tokenizer, dataset_options));
-  inputs.batches = make_batch_plan(inputs.dataset, options.batch_plan_options());
-  const auto tokens = restricted_tokens(options, inputs, dataset_options.prompt);
-  const std::uint64_t stages = inputs.partition.size();
-  for (std::uint64_t stage = 0; stage < stages; ++stage) {
-    inputs.stage_settings.push_back(
-        options.stage_settings(stage, stages, tokens, inputs.batches->last_window().value));
+  sources.dataset = std::make_shared<const Dataset>(
+      read_dataset(*options.rows.data, *sources.model.tokenizer, dataset_options));
+  sources.prompt = dataset_options.prompt;
+  if (options.eval_data) {
+    DatasetOptions evaluation = dataset_options;
+    evaluation.limit = 0;
+    evaluation.labels = sources.dataset->labels;
+    sources.evaluation = std::make_shared<const Dataset>(
+        read_dataset(*options.eval_data, *sources.model.tokenizer, evaluation));
   }
+  return sources;
+}
+
+std::optional<RecipeReport> resolve_recipe(TrainOptions& options, const TrainingSources& sources,
+                                           const std::function<bool(const std::string& flag)>& by_hand) {
+  if (options.recipe == Recipe::none) return std::nullopt;
+  const PromptTemplate* prompt = sources.prompt ? &*sources.prompt : nullptr;
+  return apply_recipe(options, learning_task(*sources.dataset, *sources.model.tokenizer, prompt), by_hand);
+}
+
+TrainingInputs open_training_inputs(const TrainOptions& options, const TrainingSources& sources) {
+  TrainingInputs inputs;
+  inputs.model = sources.model;
+  inputs.dataset = sources.dataset;
+  inputs.evaluation = sources.evaluation;
+  if (inputs.evaluation && !inputs.evaluation->labels.empty()) {
+    inputs.label_answers = label_answers(*inputs.model.tokenizer, inputs.evaluation->labels,
+                                         sources.prompt ? &*sources.prompt : nullptr);
+  }
+  inputs.partition = options.partition(sources.model.files->config().layers);
+  const std::uint64_t stages = inputs.partition.size();
+  BatchPlanOptions batches = options.batch_plan_options();
+  if (options.inner_head.kind == HeadKind::calibrated && stages > 1) {
+    read_rows_for_calibration(batches, options.calibration_rows);
+  }
+  inputs.batches = make_batch_plan(inputs.dataset, batches);
+  inputs.settings =
+      options.stage_settings(stages, label_tokens(options, sources), inputs.batches->last_window().value);
   const BackendFactory make_backend = inputs.backend_factory();
   for (std::uint64_t stage = 0; stage < stages; ++stage) {
     MemoryAccount scratch;
-    inputs.state_bytes += state_bytes(make_backend(StageIndex{stage}, scratch)->state());
+    const std::unique_ptr<StageBackend> backend = make_backend(StageIndex{stage}, scratch);
+    inputs.needs_calibration |= backend->needs_calibration();
+    inputs.state_bytes += state_bytes(backend->state());
   }
   return inputs;
 }

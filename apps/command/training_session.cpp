@@ -8,6 +8,7 @@
 
 #include "actors/checkpoint_files.hpp"
 #include "apps/command/adapter_output.hpp"
+#include "apps/command/calibration_phase.hpp"
 #include "apps/command/command.hpp"
 #include "apps/command/run_summary.hpp"
 #include "apps/command/text_file.hpp"
@@ -57,6 +58,23 @@ std::vector<StageState> states_at(const std::filesystem::path& checkpoints, std:
   return states;
 }
 
+/// Calibrated readouts belong to the layers that they were fitted behind, so a new cut has none.
+void check_readouts_fit(const TrainingInputs& inputs, const std::vector<StageState>& states,
+                        const std::string& where) {
+  if (!inputs.needs_calibration) return;
+  const BackendFactory make_backend = inputs.backend_factory();
+  for (std::size_t stage = 0; stage < states.size(); ++stage) {
+    MemoryAccount scratch;
+    const std::unique_ptr<StageBackend> backend = make_backend(StageIndex{stage}, scratch);
+    backend->restore(states[stage]);
+    if (backend->needs_calibration()) {
+      throw InputError(where, "stage " + std::to_string(stage) +
+                                  " would need a readout that was calibrated behind other layers; go on with "
+                                  "the stages that the run was made with");
+    }
+  }
+}
+
 }  // namespace
 
 StartingPoint start_new_run(const TrainOptions& options, const TrainingInputs& inputs,
@@ -77,13 +95,13 @@ StartingPoint start_resumed_run(const TrainOptions& options, const TrainingInput
   const std::string where = "--resume " + folder.path().string();
   const std::filesystem::path checkpoints = folder.checkpoints(earlier.partition);
   const std::uint64_t stages = earlier.partition.size();
-  const WindowIndex durable = common_durable_window(checkpoints, stages).value_or(WindowIndex{0});
+  const std::optional<WindowIndex> found = common_durable_window(checkpoints, stages);
+  const WindowIndex durable = found.value_or(WindowIndex{0});
   if (durable.value < earlier.durable) {
     std::string problem = "checkpoints of window " + std::to_string(earlier.durable) + " are not there";
     for (std::uint64_t stage = 0; stage < stages; ++stage) {
-      const std::string found =
-          verify_checkpoint(checkpoints, StageIndex{stage}, WindowIndex{earlier.durable});
-      if (!found.empty()) problem = found;
+      const std::string bad = verify_checkpoint(checkpoints, StageIndex{stage}, WindowIndex{earlier.durable});
+      if (!bad.empty()) problem = bad;
     }
     if (durable.value == 0) throw InputError(where, "no good checkpoint: " + problem);
     start.warnings.push_back(problem + "; going back to window " + std::to_string(durable.value));
@@ -93,13 +111,15 @@ StartingPoint start_resumed_run(const TrainOptions& options, const TrainingInput
                                 ", its last; to go on, give more --windows or --epochs");
   }
   start.record.run_id = earlier.run_id;
+  start.record.recipe = earlier.recipe;
   start.record.durable = durable.value;
   start.record.wall_seconds = earlier.wall_seconds;
   const bool cut_again = earlier.partition != inputs.partition;
   if (!cut_again) start.record.restarts = earlier.restarts;
   start.first_window = durable.next();
-  if (durable.value > 0) start.states = states_at(checkpoints, stages, durable, inputs.partition, cut_again);
+  if (found) start.states = states_at(checkpoints, stages, durable, inputs.partition, cut_again);
   if (cut_again) {
+    check_readouts_fit(inputs, start.states, where);
     // The record is what makes the new cut the valid one, so whatever lies there now is from a try that
     // failed.
     const std::filesystem::path target = folder.checkpoints(inputs.partition);
@@ -145,6 +165,7 @@ LocalClusterPlan TrainingSession::cluster_plan() const {
   plan.checkpoint_every = options_.checkpoint_every;
   plan.checkpoints = folder_.checkpoints(inputs_.partition);
   plan.resume_from = start_.states;
+  begin_with_calibration(plan, inputs_.needs_calibration && start_.states.empty());
   return plan;
 }
 
@@ -153,6 +174,7 @@ LocalClusterObserver TrainingSession::observer() {
   observer.window_committed = [this](const WindowReport& report) {
     metrics_.add(report);
     progress_.window_committed(report);
+    if (evaluation_) evaluation_->window_committed(report);
   };
   observer.span = [this](const TraceSpan& span) { trace_.add(span); };
   observer.restarted = [this](StageIndex stage, Incarnation, const std::string& message) {
@@ -176,9 +198,16 @@ void TrainingSession::tidy_checkpoints() const {
 int TrainingSession::run(const std::function<bool()>& stop_requested) {
   folder_.write_record(start_.record);
   tidy_checkpoints();
+  if (inputs_.evaluation) {
+    evaluation_ = std::make_unique<RunEvaluation>(options_, inputs_, folder_,
+                                                  WindowIndex{start_.first_window.value - 1});
+  }
+  const auto stop = [this, &stop_requested] {
+    return stop_requested() || (evaluation_ && evaluation_->stop_wanted());
+  };
   const auto begin = std::chrono::steady_clock::now();
   const LocalClusterOutcome outcome = run_local_cluster(
-      cluster_plan(), inputs_.batches, inputs_.backend_factory(), accounts_, stop_requested, observer());
+      cluster_plan(), inputs_.batches, inputs_.backend_factory(), accounts_, stop, observer());
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   progress_.finish();
   write_results(outcome, seconds);
@@ -201,8 +230,19 @@ void TrainingSession::write_results(const LocalClusterOutcome& outcome, double s
   record.status = outcome.kind == Kind::finished ? RunRecord::Status::finished : RunRecord::Status::stopped;
   SummaryFacts facts;
   facts.status = outcome.kind == Kind::finished ? "finished" : "stopped";
+  if (evaluation_) {
+    const bool early = outcome.kind == Kind::stopped && evaluation_->stop_wanted();
+    if (early) facts.status = "stopped early";
+    if (outcome.kind == Kind::finished) {
+      evaluation_->finish(outcome);
+    } else {
+      evaluation_->finish();
+    }
+    facts.evaluation = evaluation_->summary();
+  }
   facts.windows = outcome.durable.value;
   facts.wall_seconds = record.wall_seconds;
+  facts.recipe = record.recipe;
   facts.partition = inputs_.partition;
   facts.restarts = record.restarts;
   std::vector<StageState> states;
@@ -225,6 +265,11 @@ int TrainingSession::report(const LocalClusterOutcome& outcome) const {
     case Kind::finished:
       return status_done;
     case Kind::stopped:
+      if (evaluation_ && evaluation_->stop_wanted()) {
+        spdlog::info("stopped early after window {}: {}; go on all the same with: {}", window,
+                     evaluation_->standing(), resume);
+        return status_done;
+      }
       spdlog::warn("stopped after window {}; everything up to there is saved, go on with: {}", window,
                    resume);
       return status_interrupted;

@@ -11,6 +11,7 @@
 
 #include "apps/command/metrics_file.hpp"
 #include "apps/command/progress_display.hpp"
+#include "apps/command/run_evaluation.hpp"
 #include "apps/command/run_folder.hpp"
 #include "apps/command/trace_file.hpp"
 #include "apps/command/train_options.hpp"
@@ -62,7 +63,8 @@ class TrainingSession {
   MetricsFile metrics_;
   TraceFile trace_;
   ProgressDisplay progress_;
-  std::vector<std::uint64_t> restarts_;  // of each stage, in this session
+  std::unique_ptr<RunEvaluation> evaluation_;  // null without --eval-data
+  std::vector<std::uint64_t> restarts_;        // of each stage, in this session
   std::vector<std::unique_ptr<MemoryAccount>> accounts_;
   nlohmann::ordered_json summary_;
 };

@@ -1,5 +1,6 @@
 #include "tiny_model.hpp"
 
+#include <algorithm>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -98,7 +99,9 @@ std::vector<std::string> TinyWorkplace::train(const std::string& out,
   const std::vector<std::string> arguments{"train", "--model",      model(),    "--data",      rows(),
                                            "--out", text_path(out), "--labels", "up,no,hi,go", "--seq",
                                            "64",    "--batch",      "2"};
-  return arguments + more;
+  const bool recipe_given = std::find(more.begin(), more.end(), "--recipe") != more.end();
+  const std::vector<std::string> recipe{"--recipe", "none"};
+  return arguments + (recipe_given ? std::vector<std::string>{} : recipe) + more;
 }
 
 void write_text(const std::filesystem::path& file, const std::string& text) {

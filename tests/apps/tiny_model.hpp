@@ -19,7 +19,7 @@ class TinyWorkplace {
   [[nodiscard]] std::string text_path(const std::string& name) const { return path(name).string(); }
   [[nodiscard]] std::string model() const { return text_path("model"); }
   [[nodiscard]] std::string rows() const { return text_path("rows.csv"); }
-  /// Arguments of a training run in that folder, with the rows above.
+  /// Arguments of a training run in that folder, with the rows above and, unless `more` has one, no recipe.
   [[nodiscard]] std::vector<std::string> train(const std::string& out,
                                                const std::vector<std::string>& more = {}) const;
 

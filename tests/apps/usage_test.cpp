@@ -74,6 +74,13 @@ TEST_CASE("numbers out of range are refused with the range") {
                                                     {"--lr", "inf", "above 0"},
                                                     {"--lr", "fast", "above 0"},
                                                     {"--clip", "0", "above 0"},
+                                                    {"--inner-lr-scale", "0", "above 0"},
+                                                    {"--ridge", "0", "above 0"},
+                                                    {"--label-smoothing", "1", "above 0 and at most 0.999"},
+                                                    {"--calibration-rows", "1", "from 2 to"},
+                                                    {"--bottleneck-rank", "0", "from 1 to"},
+                                                    {"--adapter-width", "0", "from 1 to"},
+                                                    {"--warm-up", "-1", "from 0 to"},
                                                     {"--weight-decay", "-0.1", "from 0 to 10"},
                                                     {"--layers", "2,x", "from 1 to 4096"},
                                                     {"--seed", "18446744073709551616", "from 0 to"},
@@ -85,13 +92,12 @@ TEST_CASE("numbers out of range are refused with the range") {
 TEST_CASE("what a later version will have is refused by name") {
   check_refused({"train", "--link", "wifi"}, "--link: is not in this version");
   check_refused({"train", "--insecure"}, "--insecure: is not in this version");
-  check_refused({"train", "--eval-data", "x.csv"}, "--eval-data: is not in this version");
+  check_refused({"train", "--early-stop", "2"}, "--early-stop: needs --eval-data");
   check_refused({"train", "--placement", "processes"},
                 "'processes' is not supported; this version has: threads");
   check_refused({"train", "--schedule", "gpipe"}, "this version has: zerolock");
-  check_refused({"train", "--recipe", "auto"}, "this version has: none");
-  check_refused({"train", "--head", "calibrated"}, "this version has: static, restricted");
-  check_refused({"train", "--head", "inner=static,last=adapter"}, "this version has: static, restricted");
+  check_refused({"train", "--recipe", "best"}, "this version has: auto, paper, none");
+  check_refused({"train", "--head", "tuned"}, "this version has: static, restricted, calibrated, adapter");
 }
 
 TEST_CASE("a printed configuration can be read back, and flags win over it") {
@@ -115,7 +121,9 @@ TEST_CASE("a printed configuration can be read back, and flags win over it") {
                                            "5",
                                            "--recompute",
                                            "--clip",
-                                           "1.5"};
+                                           "1.5",
+                                           "--recipe",
+                                           "none"};
   const CommandOutput first = run_zerolock(arguments + std::vector<std::string>{"--print-config"});
   REQUIRE(first.status == 0);
   write_text(place.path("config.toml"), first.out);
