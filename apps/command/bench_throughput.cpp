@@ -8,7 +8,6 @@
 #include <thread>
 
 #include "apps/command/bench_table.hpp"
-#include "apps/command/calibration_phase.hpp"
 #include "apps/command/command.hpp"
 #include "apps/command/measured_backend.hpp"
 #include "apps/command/temporary_folder.hpp"
@@ -167,7 +166,7 @@ class BenchThroughputCommand : public Command {
     plan.buffer_bytes_max = options_.buffer_limit_mib * 1024 * 1024;
     plan.checkpoint_every = options_.checkpoint_every;
     plan.checkpoints = folder;
-    begin_with_calibration(plan, inputs.needs_calibration);
+    plan.calibrate = inputs.needs_calibration;
     const LocalClusterOutcome outcome = run_local_cluster(
         plan, inputs.batches, make_backend, accounts, [] { return false; }, observer);
     if (outcome.kind != LocalClusterOutcome::Kind::finished)

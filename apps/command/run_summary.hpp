@@ -15,10 +15,10 @@ namespace zerolock {
 
 /// What a summary is made from, apart from the metrics.
 struct SummaryFacts {
-  std::string status;             // "finished" or "stopped"
-  std::uint64_t windows = 0;      // committed by all stages
-  double wall_seconds = 0;        // of training, over all sessions
-  nlohmann::ordered_json recipe;  // RecipeReport::to_json(), or null
+  std::string status;                 // "finished" or "stopped"
+  std::uint64_t windows = 0;          // committed by all stages
+  double wall_seconds = 0;            // of training, over all sessions
+  nlohmann::ordered_json recipe;      // RecipeReport::to_json(), or null
   nlohmann::ordered_json evaluation;  // RunEvaluation::summary(), or null
   std::vector<LayerRange> partition;
   std::vector<std::uint64_t> incarnations;

@@ -2,7 +2,6 @@
 
 #include <ATen/Parallel.h>
 
-#include "apps/command/calibration_phase.hpp"
 #include "data/batch_plan.hpp"
 #include "data/label_answers.hpp"
 #include "tensors/base/error.hpp"
@@ -85,7 +84,7 @@ TrainingInputs open_training_inputs(const TrainOptions& options, const TrainingS
   const std::uint64_t stages = inputs.partition.size();
   BatchPlanOptions batches = options.batch_plan_options();
   if (options.inner_head.kind == HeadKind::calibrated && stages > 1) {
-    read_rows_for_calibration(batches, options.calibration_rows);
+    batches.calibration_rows = options.calibration_rows;
   }
   inputs.batches = make_batch_plan(inputs.dataset, batches);
   inputs.settings =

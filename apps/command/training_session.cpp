@@ -8,7 +8,6 @@
 
 #include "actors/checkpoint_files.hpp"
 #include "apps/command/adapter_output.hpp"
-#include "apps/command/calibration_phase.hpp"
 #include "apps/command/command.hpp"
 #include "apps/command/run_summary.hpp"
 #include "apps/command/text_file.hpp"
@@ -165,7 +164,7 @@ LocalClusterPlan TrainingSession::cluster_plan() const {
   plan.checkpoint_every = options_.checkpoint_every;
   plan.checkpoints = folder_.checkpoints(inputs_.partition);
   plan.resume_from = start_.states;
-  begin_with_calibration(plan, inputs_.needs_calibration && start_.states.empty());
+  plan.calibrate = inputs_.needs_calibration && start_.states.empty();
   return plan;
 }
 
