@@ -4,7 +4,7 @@
 
 #include "actors/checkpoint_files.hpp"
 #include "tensors/base/error.hpp"
-#include "tests/actors/temporary_folder.hpp"
+#include "tests/temporary_folder.hpp"
 
 #include <catch2/catch.hpp>
 

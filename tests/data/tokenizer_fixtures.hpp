@@ -1,8 +1,6 @@
 #pragma once
 /// What the tokenizer tests share: recorded values and folders that go away again.
 
-#include <unistd.h>
-
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -15,6 +13,7 @@
 #include "data/pre_tokenizer.hpp"
 #include "data/tokenizer.hpp"
 #include "data/unicode.hpp"
+#include "tests/temporary_folder.hpp"
 #include "tests/where.hpp"
 
 namespace zerolock {
@@ -80,29 +79,6 @@ inline nlohmann::json synthetic_tokenizer(const nlohmann::json& entry) {
   return tokenizer;
 }
 
-/// A fresh folder that is removed with everything in it.
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    std::string name = (std::filesystem::temp_directory_path() / "zerolock-tokenizer-XXXXXX").string();
-    if (mkdtemp(name.data()) == nullptr) throw std::runtime_error("no temporary folder");
-    path_ = name;
-  }
-  ~TemporaryFolder() { std::filesystem::remove_all(path_); }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-
-  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
-  std::filesystem::path write(const std::string& name, std::string_view content) const {
-    const std::filesystem::path file = path_ / name;
-    std::ofstream stream(file, std::ios::binary);
-    stream << content;
-    if (!stream) throw std::runtime_error("cannot write " + file.string());
-    return file;
-  }
-
- private:
-  std::filesystem::path path_;
-};
+using test::TemporaryFolder;
 
 }  // namespace zerolock

@@ -14,7 +14,7 @@
 
 #include "supervision/local_cluster.hpp"
 #include "tensors/training/simulated_backend.hpp"
-#include "tests/actors/temporary_folder.hpp"
+#include "tests/temporary_folder.hpp"
 
 namespace zerolock::test {
 

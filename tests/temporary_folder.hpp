@@ -1,11 +1,12 @@
 #pragma once
 /// A folder that is gone when the test is.
 
-#include <unistd.h>
-
+#include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 
 namespace zerolock::test {
 
@@ -24,6 +25,16 @@ class TemporaryFolder {
   TemporaryFolder& operator=(const TemporaryFolder&) = delete;
 
   [[nodiscard]] const std::filesystem::path& path() const { return path_; }
+
+  /// Writes a file of that name, replacing an earlier one, and returns its path.
+  std::filesystem::path write(std::string_view name, std::string_view content) const {
+    const std::filesystem::path file = path_ / name;
+    std::ofstream stream(file, std::ios::binary | std::ios::trunc);
+    stream << content;
+    stream.close();
+    if (!stream) throw std::runtime_error("cannot write " + file.string());
+    return file;
+  }
 
  private:
   std::filesystem::path path_;
