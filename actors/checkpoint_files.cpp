@@ -44,31 +44,12 @@ std::vector<std::uint64_t> numbered_folders(const fs::path& folder, std::string_
   return numbers;
 }
 
-at::ScalarType scalar_type(const StoredTensor& tensor, const fs::path& file) {
-  switch (tensor.format()) {
-    case StorageFormat::f32:
-      return at::kFloat;
-    case StorageFormat::f64:
-      return at::kDouble;
-    case StorageFormat::f16:
-      return at::kHalf;
-    case StorageFormat::bf16:
-      return at::kBFloat16;
-    case StorageFormat::i64:
-      return at::kLong;
-    case StorageFormat::i32:
-      return at::kInt;
-    case StorageFormat::u8:
-      return at::kByte;
-    default:
-      break;
-  }
-  throw InputError(file.string(), "tensor " + tensor.name() + " has a type that no checkpoint has");
-}
-
 /// A copy that owns its memory: the file may be retired while the state lives.
 at::Tensor owned_copy(const StoredTensor& tensor, const fs::path& file) {
-  at::Tensor copy = at::empty(tensor.shape(), at::TensorOptions().dtype(scalar_type(tensor, file)));
+  const std::optional<at::ScalarType> type = scalar_type_of(tensor.format());
+  if (!type)
+    throw InputError(file.string(), "tensor " + tensor.name() + " has a type that no checkpoint has");
+  at::Tensor copy = at::empty(tensor.shape(), at::TensorOptions().dtype(*type));
   ZEROLOCK_INVARIANT(copy.nbytes() == tensor.stored_bytes(), "a plain tensor is stored as it lies in memory");
   if (tensor.stored_bytes() > 0) std::memcpy(copy.data_ptr(), tensor.data(), tensor.stored_bytes());
   return copy;

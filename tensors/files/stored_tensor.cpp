@@ -26,7 +26,8 @@ const FormatFacts& facts(StorageFormat format) {
   return table[static_cast<std::size_t>(format)];
 }
 
-/// The LibTorch type of a plain format; none for block formats.
+}  // namespace
+
 std::optional<at::ScalarType> scalar_type_of(StorageFormat format) {
   switch (format) {
     case StorageFormat::f32:
@@ -47,8 +48,6 @@ std::optional<at::ScalarType> scalar_type_of(StorageFormat format) {
       return std::nullopt;
   }
 }
-
-}  // namespace
 
 std::string_view to_string(StorageFormat format) {
   return facts(format).name;

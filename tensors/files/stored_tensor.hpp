@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -35,6 +36,9 @@ std::string_view to_string(StorageFormat format);
 /// bytes.
 std::int64_t block_elements(StorageFormat format);
 std::size_t block_bytes(StorageFormat format);
+/// The LibTorch type whose values lie in memory as a plain format stores them; none for the quantised
+/// formats.
+std::optional<at::ScalarType> scalar_type_of(StorageFormat format);
 /// The plain format of a LibTorch type. Throws std::logic_error for types that have none.
 StorageFormat storage_format_of(at::ScalarType type);
 
