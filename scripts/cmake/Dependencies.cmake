@@ -11,6 +11,14 @@ find_package(nlohmann_json REQUIRED)
 find_package(cereal REQUIRED)
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(utf8proc REQUIRED IMPORTED_TARGET libutf8proc)
+pkg_check_modules(xxhash REQUIRED IMPORTED_TARGET libxxhash)
+
+# Asio is headers only and brings no package file.
+find_path(ASIO_INCLUDE_DIR asio.hpp REQUIRED)
+add_library(asio INTERFACE)
+target_include_directories(asio SYSTEM INTERFACE "${ASIO_INCLUDE_DIR}")
+target_compile_definitions(asio INTERFACE ASIO_STANDALONE ASIO_NO_DEPRECATED)
+target_link_libraries(asio INTERFACE Threads::Threads)
 
 find_program(CCACHE_PROGRAM ccache)
 if(CCACHE_PROGRAM)
