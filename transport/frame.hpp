@@ -44,6 +44,9 @@ inline constexpr std::size_t frame_header_bytes = 28;
 inline constexpr std::size_t frame_trailer_bytes = 8;
 inline constexpr std::size_t frame_overhead_bytes = frame_header_bytes + frame_trailer_bytes;
 
+/// The reason in a bye frame.
+inline constexpr std::uint32_t bye_bytes_max = 1024;
+
 struct Frame {
   FrameType type = FrameType::beat;
   std::vector<std::byte> metadata;

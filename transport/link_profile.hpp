@@ -22,7 +22,7 @@ struct LinkProfile {
 /// latency and rate as in "30ms,50Mbit" (us, ms, s; bit, kbit, Mbit, Gbit, B, kB, MB). Throws InputError that
 /// begins with `where`.
 LinkProfile parse_link_profile(std::string_view text, std::string_view where);
-/// A text that reads back as the same profile.
+/// A text that parse_link_profile() reads back as the same profile, where it gave it.
 std::string to_string(const LinkProfile& profile);
 
 /// When bytes leave. A piece occupies the link for bytes / rate and arrives one latency after its last byte
