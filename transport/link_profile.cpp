@@ -38,8 +38,8 @@ constexpr std::array<Unit, 8> rate_units{{{"bit", 1.0 / 8},
                                           {"MB", 1e6},
                                           {"GB", 1e9}}};  // in bytes a second
 
-constexpr double latency_max = 60e9;  // a minute
-constexpr double rate_min = 64;       // below, a beat would take longer than any limit of silence
+constexpr double latency_max = 1e9;  // a second: well below any limit of silence
+constexpr double rate_min = 64;      // below, a beat would take longer than any limit of silence
 constexpr double rate_max = 1e12;
 constexpr std::size_t piece_max = std::size_t{256} << 10;
 constexpr std::size_t piece_min = 32;
@@ -73,7 +73,7 @@ LinkProfile parse_link_profile(std::string_view text, std::string_view where) {
   if (comma == std::string_view::npos) throw refuse("is no link");
   const double latency = quantity(text.substr(0, comma), time_units);
   const double rate = quantity(text.substr(comma + 1), rate_units);
-  if (latency < 0 || latency > latency_max) throw refuse("has no latency from 0ms to 60s");
+  if (latency < 0 || latency > latency_max) throw refuse("has no latency from 0ms to 1s");
   if (rate < rate_min || rate > rate_max) throw refuse("has no rate from 64B to 1000GB a second");
   LinkProfile profile;
   profile.latency = nanoseconds(std::llround(latency));

@@ -1,0 +1,226 @@
+#include "transport/byte_stream.hpp"
+
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <limits>
+
+#include "tensors/base/error.hpp"
+#include "transport/openssl_objects.hpp"
+
+namespace zerolock {
+
+namespace {
+
+constexpr std::size_t buffers_per_write = 64;
+
+StreamResult failure(std::string reason) {
+  StreamResult result;
+  result.state = StreamState::failed;
+  result.reason = std::move(reason);
+  return result;
+}
+
+bool would_block(int error) {
+  return error == EAGAIN || error == EWOULDBLOCK;
+}
+
+std::string text_of_error(int error) {
+  if (error == ECONNRESET || error == EPIPE) return "the peer broke the connection";
+  return std::strerror(error);
+}
+
+class PlainStream : public ByteStream {
+ public:
+  explicit PlainStream(int socket) : socket_(socket) {}
+
+  StreamResult handshake() override { return {}; }
+
+  StreamResult read(std::span<std::byte> buffer) override {
+    const ssize_t count = ::recv(socket_, buffer.data(), buffer.size(), 0);
+    if (count == 0) return {StreamState::ended, 0, {}, false};
+    return result(count, StreamState::wants_read);
+  }
+
+  StreamResult write(const std::vector<std::span<const std::byte>>& buffers) override {
+    std::array<iovec, buffers_per_write> vectors;
+    const std::size_t used = std::min(buffers.size(), vectors.size());
+    for (std::size_t i = 0; i < used; ++i) {
+      vectors[i] = {const_cast<std::byte*>(buffers[i].data()), buffers[i].size()};
+    }
+    msghdr message{};
+    message.msg_iov = vectors.data();
+    message.msg_iovlen = used;
+    return result(::sendmsg(socket_, &message, MSG_NOSIGNAL), StreamState::wants_write);
+  }
+
+  [[nodiscard]] std::optional<NodeIdentity> certified_peer() const override { return std::nullopt; }
+
+ private:
+  static StreamResult result(ssize_t count, StreamState otherwise) {
+    if (count >= 0) return {StreamState::done, static_cast<std::size_t>(count), {}, false};
+    if (would_block(errno) || errno == EINTR) return {otherwise, 0, {}, false};
+    return failure(text_of_error(errno));
+  }
+
+  int socket_;
+};
+
+// -- OpenSSL's way to the socket: as its own socket BIO, but a broken connection raises no signal --------
+
+int socket_of(BIO* bio) {
+  return static_cast<int>(reinterpret_cast<std::intptr_t>(BIO_get_data(bio)));
+}
+
+int bio_write(BIO* bio, const char* bytes, int count) {
+  BIO_clear_retry_flags(bio);
+  const ssize_t written = ::send(socket_of(bio), bytes, static_cast<std::size_t>(count), MSG_NOSIGNAL);
+  if (written < 0 && (would_block(errno) || errno == EINTR)) BIO_set_retry_write(bio);
+  return static_cast<int>(written);
+}
+
+int bio_read(BIO* bio, char* bytes, int count) {
+  BIO_clear_retry_flags(bio);
+  const ssize_t read = ::recv(socket_of(bio), bytes, static_cast<std::size_t>(count), 0);
+  if (read < 0 && (would_block(errno) || errno == EINTR)) BIO_set_retry_read(bio);
+  if (read == 0) BIO_set_flags(bio, BIO_FLAGS_IN_EOF);
+  return static_cast<int>(read);
+}
+
+long bio_control(BIO* bio, int command, long, void*) {
+  if (command == BIO_CTRL_EOF) return BIO_test_flags(bio, BIO_FLAGS_IN_EOF) != 0 ? 1 : 0;
+  return command == BIO_CTRL_FLUSH ? 1 : 0;
+}
+
+BIO_METHOD* make_socket_method() {
+  BIO_METHOD* method = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "socket without signals");
+  BIO_meth_set_write(method, bio_write);
+  BIO_meth_set_read(method, bio_read);
+  BIO_meth_set_ctrl(method, bio_control);
+  return method;
+}
+
+BIO* make_socket_bio(int socket) {
+  static BIO_METHOD* const method = make_socket_method();  // lives as long as the process
+  BIO* bio = BIO_new(method);
+  if (bio == nullptr) throw RunError("OpenSSL cannot serve a socket: " + openssl_reason());
+  BIO_set_data(bio, reinterpret_cast<void*>(static_cast<std::intptr_t>(socket)));
+  BIO_set_init(bio, 1);
+  return bio;
+}
+
+class TlsStream : public ByteStream {
+ public:
+  TlsStream(int socket, std::shared_ptr<Security::Context> context, StreamSide side)
+      : context_(std::move(context)), session_(SSL_new(context_->tls.get())) {
+    if (!session_) throw RunError("OpenSSL cannot begin a session: " + openssl_reason());
+    BIO* bio = make_socket_bio(socket);
+    SSL_set_bio(session_.get(), bio, bio);
+    side == StreamSide::dialler ? SSL_set_connect_state(session_.get())
+                                : SSL_set_accept_state(session_.get());
+  }
+
+  StreamResult handshake() override {
+    ERR_clear_error();
+    const int outcome = SSL_do_handshake(session_.get());
+    if (outcome != 1) return unfinished(outcome);
+    // From here on many records are read at once; before, a stranger costs no such buffer.
+    SSL_set_default_read_buffer_len(session_.get(), read_ahead_bytes);
+    SSL_set_read_ahead(session_.get(), 1);
+    return {};
+  }
+
+  StreamResult read(std::span<std::byte> buffer) override {
+    ERR_clear_error();
+    std::size_t count = 0;
+    const int outcome = SSL_read_ex(session_.get(), buffer.data(), buffer.size(), &count);
+    return outcome == 1 ? StreamResult{StreamState::done, count, {}, false} : unfinished(outcome);
+  }
+
+  StreamResult write(const std::vector<std::span<const std::byte>>& buffers) override {
+    ERR_clear_error();
+    // Each call makes at least one record: small buffers go together.
+    std::span<const std::byte> bytes = buffers.front();
+    if (buffers.size() > 1 && bytes.size() < record_bytes) bytes = joined(buffers);
+    std::size_t count = 0;
+    const int outcome = SSL_write_ex(session_.get(), bytes.data(), bytes.size(), &count);
+    return outcome == 1 ? StreamResult{StreamState::done, count, {}, false} : unfinished(outcome);
+  }
+
+  [[nodiscard]] std::optional<NodeIdentity> certified_peer() const override {
+    X509* certificate = SSL_get0_peer_certificate(session_.get());
+    return certificate == nullptr ? std::nullopt : certified_node(certificate);
+  }
+
+ private:
+  static constexpr std::size_t record_bytes = 16384;  // TLS's own limit
+  static constexpr std::size_t read_ahead_bytes = std::size_t{256} << 10;
+
+  /// At most one record from the front of the list, in one piece. The same bytes for the same list, so that a
+  /// write can be tried again.
+  std::span<const std::byte> joined(const std::vector<std::span<const std::byte>>& buffers) {
+    record_.clear();
+    for (const std::span<const std::byte> buffer : buffers) {
+      const std::size_t count = std::min(buffer.size(), record_bytes - record_.size());
+      record_.insert(record_.end(), buffer.begin(), buffer.begin() + static_cast<std::ptrdiff_t>(count));
+    }
+    return record_;
+  }
+
+  /// Why a call did not succeed.
+  StreamResult unfinished(int outcome) {
+    const int system_error = errno;
+    switch (SSL_get_error(session_.get(), outcome)) {
+      case SSL_ERROR_WANT_READ:
+        return {StreamState::wants_read, 0, {}, false};
+      case SSL_ERROR_WANT_WRITE:
+        return {StreamState::wants_write, 0, {}, false};
+      case SSL_ERROR_ZERO_RETURN:
+        return {StreamState::ended, 0, {}, false};
+      case SSL_ERROR_SYSCALL:
+        ERR_clear_error();
+        if (system_error == 0) return {StreamState::ended, 0, {}, false};
+        return failure(text_of_error(system_error));
+      default:
+        return security_failure();
+    }
+  }
+
+  StreamResult security_failure() {
+    const unsigned long code = ERR_peek_error();
+    const int reason = ERR_GET_REASON(code);
+    const std::string words = openssl_reason();
+    StreamResult result;
+    result.state = StreamState::failed;
+    result.about_security = true;
+    const long verdict = SSL_get_verify_result(session_.get());
+    if (reason == SSL_R_CERTIFICATE_VERIFY_FAILED) {
+      result.reason =
+          std::string("the peer's certificate is not accepted: ") + X509_verify_cert_error_string(verdict);
+    } else if (reason == SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE) {
+      result.reason = "the peer has no certificate";
+    } else if (reason >= SSL_AD_REASON_OFFSET) {
+      result.reason = "the peer does not accept this side's certificate or TLS (" + words + ")";
+    } else {
+      result.reason = "the peer does not speak TLS 1.3 as it should (" + words + ")";
+    }
+    return result;
+  }
+
+  std::shared_ptr<Security::Context> context_;
+  TlsSessionObject session_;
+  std::vector<std::byte> record_;
+};
+
+}  // namespace
+
+std::unique_ptr<ByteStream> make_byte_stream(int socket, const Security& security, StreamSide side) {
+  if (!security.is_tls()) return std::make_unique<PlainStream>(socket);
+  return std::make_unique<TlsStream>(socket, security.context(), side);
+}
+
+}  // namespace zerolock
