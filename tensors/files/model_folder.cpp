@@ -29,14 +29,18 @@ std::map<std::string, std::string> read_index(const std::filesystem::path& index
   return shards;
 }
 
+std::set<std::string> shards_of(const std::map<std::string, std::string>& shard_of) {
+  std::set<std::string> shards;
+  for (const auto& [tensor, shard] : shard_of) shards.insert(shard);
+  return shards;
+}
+
 std::map<std::string, StoredTensor> read_shards(const std::filesystem::path& folder) {
   const std::filesystem::path index = folder / index_name;
   const std::map<std::string, std::string> shard_of = read_index(index);
-  std::set<std::string> shards;
-  for (const auto& [tensor, shard] : shard_of) shards.insert(shard);
 
   std::map<std::string, StoredTensor> tensors;
-  for (const std::string& shard : shards) {
+  for (const std::string& shard : shards_of(shard_of)) {
     const std::filesystem::path file = folder / shard;
     if (!std::filesystem::exists(file)) {
       throw InputError(file.string(), std::string("is missing, but ") + index_name + " lists it");
@@ -71,6 +75,12 @@ std::map<std::string, StoredTensor> read_folder_tensors(const std::filesystem::p
     return SafetensorsFile::open(folder / single_name)->tensors();
   throw InputError(folder.string(),
                    std::string("has no weights: neither ") + single_name + " nor " + index_name);
+}
+
+FolderWeights folder_weights(const std::filesystem::path& folder) {
+  if (!std::filesystem::exists(folder / index_name)) return {{single_name}, std::nullopt};
+  const std::set<std::string> shards = shards_of(read_index(folder / index_name));
+  return {{shards.begin(), shards.end()}, index_name};
 }
 
 }  // namespace zerolock

@@ -224,6 +224,8 @@ std::shared_ptr<const SafetensorsFile> SafetensorsFile::open(const std::filesyst
   const json header = parse_json_object(where + ", header", text);
   std::shared_ptr<SafetensorsFile> opened(new SafetensorsFile);
   opened->path_ = file;
+  opened->bytes_ = bytes;
+  opened->mapping_ = mapping;
   std::map<std::string, Place> places;
   const std::string tensor_where = where + ", tensor ";
   for (const auto& [name, entry] : header.items()) {

@@ -4,9 +4,11 @@
 
 #include <ATen/ATen.h>
 
+#include <cstddef>
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "tensors/files/stored_tensor.hpp"
@@ -34,6 +36,8 @@ class SafetensorsFile {
   [[nodiscard]] bool contains(const std::string& name) const { return tensors_.contains(name); }
   /// Throws InputError if there is no such tensor.
   [[nodiscard]] const StoredTensor& tensor(const std::string& name) const;
+  /// All bytes of the file.
+  [[nodiscard]] std::span<const std::byte> bytes() const { return bytes_; }
 
  private:
   SafetensorsFile() = default;
@@ -41,6 +45,8 @@ class SafetensorsFile {
   std::filesystem::path path_;
   TextMap metadata_;
   std::map<std::string, StoredTensor> tensors_;
+  std::span<const std::byte> bytes_;
+  std::shared_ptr<const void> mapping_;
 };
 
 /// The bytes of a safetensors file. They depend on names, values and metadata only: tensors with larger

@@ -17,6 +17,7 @@ namespace zerolock {
 namespace {
 
 using Catch::Matchers::Contains;
+using test::gguf_of;
 using test::GgufWriter;
 using test::TemporaryFolder;
 
@@ -57,56 +58,6 @@ std::uint32_t type_number(StorageFormat format) {
     default:
       throw std::logic_error("not a format of GGUF's");
   }
-}
-
-/// The rows of a q or k projection as llama.cpp's converter lays them: rotary pairs interleaved within each
-/// head.
-at::Tensor interleaved(const at::Tensor& weight, std::int64_t heads) {
-  const std::int64_t half = weight.size(0) / heads / 2;
-  return weight.reshape({heads, 2, half, weight.size(1)}).transpose(1, 2).reshape(weight.sizes());
-}
-
-/// The name in a GGUF file, by a table of its own.
-std::string gguf_name(std::string name) {
-  const std::vector<std::pair<std::string, std::string>> replacements{
-      {"model.layers.", "blk."},        {"model.embed_tokens", "token_embd"},
-      {"model.norm", "output_norm"},    {"lm_head", "output"},
-      {"input_layernorm", "attn_norm"}, {"post_attention_layernorm", "ffn_norm"},
-      {"self_attn.q_proj", "attn_q"},   {"self_attn.k_proj", "attn_k"},
-      {"self_attn.v_proj", "attn_v"},   {"self_attn.o_proj", "attn_output"},
-      {"mlp.gate_proj", "ffn_gate"},    {"mlp.up_proj", "ffn_up"},
-      {"mlp.down_proj", "ffn_down"}};
-  for (const auto& [from, to] : replacements) {
-    if (const auto place = name.find(from); place != std::string::npos) name.replace(place, from.size(), to);
-  }
-  return name;
-}
-
-/// The same model as a GGUF file, all in float32.
-GgufWriter gguf_of(const ModelFiles& model, const std::string& architecture) {
-  const ModelConfig& config = model.config();
-  const auto number = [](std::int64_t value) { return static_cast<std::uint32_t>(value); };
-  GgufWriter writer;
-  writer.add("general.architecture", architecture.c_str());
-  writer.add(architecture + ".block_count", number(config.layers));
-  writer.add(architecture + ".context_length", number(config.context_length));
-  writer.add(architecture + ".embedding_length", number(config.width));
-  writer.add(architecture + ".feed_forward_length", number(config.feed_forward_width));
-  writer.add(architecture + ".attention.head_count", number(config.heads));
-  writer.add(architecture + ".attention.head_count_kv", number(config.key_value_heads));
-  writer.add(architecture + ".attention.layer_norm_rms_epsilon", static_cast<float>(config.rms_norm_epsilon));
-  writer.add(architecture + ".rope.freq_base", static_cast<float>(config.rope_theta));
-  writer.add("tokenizer.ggml.bos_token_id", std::uint32_t{1});
-  writer.add("tokenizer.ggml.eos_token_id", std::uint32_t{2});
-  for (const std::string& name : model.names()) {
-    at::Tensor weight = model.tensor(name).expand();
-    if (architecture == "llama" && name.ends_with("q_proj.weight"))
-      weight = interleaved(weight, config.heads);
-    if (architecture == "llama" && name.ends_with("k_proj.weight"))
-      weight = interleaved(weight, config.key_value_heads);
-    writer.add_tensor(gguf_name(name), weight);
-  }
-  return writer;
 }
 
 TEST_CASE("GGUF metadata keeps its kinds", "[gguf]") {
