@@ -33,7 +33,8 @@ constexpr std::uint64_t record_step_bytes = std::uint64_t{64} << 20U;
 class FolderLock {
  public:
   explicit FolderLock(const std::filesystem::path& folder) : file_(folder / lock_file, O_RDWR | O_CREAT) {
-    while (file_.number() < 0 || ::flock(file_.number(), LOCK_EX) != 0) {
+    if (file_.number() < 0) fail(folder / lock_file, "cannot be opened");
+    while (::flock(file_.number(), LOCK_EX) != 0) {
       if (errno != EINTR) fail(folder / lock_file, "cannot be locked");
     }
   }
@@ -126,7 +127,9 @@ void PartialModel::create_files() {
     std::error_code error;
     if (std::filesystem::file_size(file, error) == wanted.bytes && !error) continue;
     // The record speaks of a file that is no longer the same. What is left of it is recognised by its hashes.
-    std::filesystem::remove(folder_ / record_file);
+    if (::unlink((folder_ / record_file).c_str()) != 0 && errno != ENOENT) {
+      fail(folder_ / record_file, "cannot be removed");
+    }
     if (!std::filesystem::exists(file)) write_file_durably(file, "");
     std::filesystem::resize_file(file, wanted.bytes, error);
     if (error) throw RunError(file.string() + ": cannot have its full size: " + error.message());
