@@ -20,31 +20,6 @@ namespace {
 
 constexpr const char* lora_prefix = "lora.";
 
-/// The format that frozen weights are converted to, if the settings ask for one.
-std::optional<StorageFormat> base_format(BaseFormat base) {
-  switch (base) {
-    case BaseFormat::keep:
-      break;
-    case BaseFormat::fp32:
-      return StorageFormat::f32;
-    case BaseFormat::bf16:
-      return StorageFormat::bf16;
-    case BaseFormat::q8_0:
-      return StorageFormat::q8_0;
-    case BaseFormat::q4_1:
-      return StorageFormat::q4_1;
-  }
-  return std::nullopt;
-}
-
-WeightTransform base_conversion(BaseFormat base) {
-  const std::optional<StorageFormat> format = base_format(base);
-  if (!format) return {};
-  return [format](const StoredTensor& weight) {
-    return weight.format() == *format ? weight : weight.converted(*format);
-  };
-}
-
 LoraPlan lora_plan(const TrainingSettings& settings) {
   return {settings.lora.rank, settings.lora.scale(), settings.lora.targets, settings.seed};
 }
@@ -320,6 +295,30 @@ bool ChunkBackend::adapts() {
 }
 
 }  // namespace
+
+std::optional<StorageFormat> base_format(BaseFormat base) {
+  switch (base) {
+    case BaseFormat::keep:
+      break;
+    case BaseFormat::fp32:
+      return StorageFormat::f32;
+    case BaseFormat::bf16:
+      return StorageFormat::bf16;
+    case BaseFormat::q8_0:
+      return StorageFormat::q8_0;
+    case BaseFormat::q4_1:
+      return StorageFormat::q4_1;
+  }
+  return std::nullopt;
+}
+
+WeightTransform base_conversion(BaseFormat base) {
+  const std::optional<StorageFormat> format = base_format(base);
+  if (!format) return {};
+  return [format](const StoredTensor& weight) {
+    return weight.format() == *format ? weight : weight.converted(*format);
+  };
+}
 
 std::unique_ptr<StageBackend> make_chunk_backend(std::shared_ptr<const ModelFiles> model, StageIndex stage,
                                                  const std::vector<LayerRange>& partition,

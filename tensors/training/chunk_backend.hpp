@@ -3,11 +3,13 @@
 /// optimizer.
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "tensors/base/indices.hpp"
 #include "tensors/base/memory_account.hpp"
 #include "tensors/files/model_files.hpp"
+#include "tensors/model/chunk.hpp"
 #include "tensors/training/settings.hpp"
 #include "tensors/training/stage_backend.hpp"
 
@@ -19,6 +21,11 @@ namespace zerolock {
 std::unique_ptr<StageBackend> make_chunk_backend(std::shared_ptr<const ModelFiles> model, StageIndex stage,
                                                  const std::vector<LayerRange>& partition,
                                                  const TrainingSettings& settings, MemoryAccount& account);
+
+/// The format that frozen weights are converted to when a stage opens; none: they stay as they are stored.
+std::optional<StorageFormat> base_format(BaseFormat base);
+/// The conversion itself; empty if there is none.
+WeightTransform base_conversion(BaseFormat base);
 
 /// layers cut into `stages` chunks of floor(layers / stages), the rest going one each to the last chunks (22
 /// in 3: 7, 7, 8). Throws InputError if there are more stages than layers or none.

@@ -91,14 +91,6 @@ fused::RowLoss block_loss_target(const at::Tensor& logits, const at::Tensor& pre
   return sum;
 }
 
-/// Rows whose logits fit the bound, at least a few.
-std::int64_t rows_per_block(std::int64_t rows, std::int64_t outputs, std::size_t element_size,
-                            std::int64_t copies, std::int64_t block_bytes_max) {
-  constexpr std::int64_t rows_min = 8;
-  const std::int64_t row_bytes = outputs * static_cast<std::int64_t>(element_size) * copies;
-  return std::min(rows, std::max(rows_min, block_bytes_max / row_bytes));
-}
-
 /// Logits of a block of rows: those of the stage, and of the previous readout if the loss looks at it.
 class BlockLogits {
  public:
@@ -138,6 +130,13 @@ class BlockLogits {
 
 }  // namespace
 
+std::int64_t readout_rows_per_block(std::int64_t rows, std::int64_t outputs, std::int64_t element_size,
+                                    std::int64_t copies, std::int64_t block_bytes_max) {
+  constexpr std::int64_t rows_min = 8;
+  const std::int64_t row_bytes = outputs * element_size * copies;
+  return std::min(rows, std::max(rows_min, block_bytes_max / row_bytes));
+}
+
 ReadoutLoss readout_loss(ReadoutHead& head, const at::Tensor& hidden,
                          const std::vector<std::int64_t>& targets, const PreviousReadout* previous,
                          const ReadoutLossOptions& options, ExpansionScratch& scratch) {
@@ -163,7 +162,8 @@ ReadoutLoss readout_loss(ReadoutHead& head, const at::Tensor& hidden,
   // The forms with a target go through several tensors of the logits' shape.
   const std::int64_t copies = has_target ? 8 : previous != nullptr ? 2 : 1;
   const std::int64_t step =
-      rows_per_block(rows, matrix.outputs(), features.element_size(), copies, options.block_bytes_max);
+      readout_rows_per_block(rows, matrix.outputs(), static_cast<std::int64_t>(features.element_size()),
+                             copies, options.block_bytes_max);
   BlockLogits block(matrix, previous_matrix, step, features, previous_features);
   const bool dense = is_dense_float(features) && (previous == nullptr || is_dense_float(previous_features));
   const auto block_loss = has_target ? block_loss_target : dense ? block_loss_dense : block_loss_any;

@@ -45,6 +45,11 @@ struct ReadoutLoss {
   at::Tensor dhidden;  // [n, width]; undefined for no rows
 };
 
+/// Rows whose logits fit the bound, at least a few: `copies` tensors [rows, outputs] exist at once, of
+/// elements of so many bytes.
+std::int64_t readout_rows_per_block(std::int64_t rows, std::int64_t outputs, std::int64_t element_size,
+                                    std::int64_t copies, std::int64_t block_bytes_max);
+
 /// hidden [n, width]: the stage's output at the supervised rows; targets [n]: token ids. `previous` may be
 /// null if consistency_weight is 0; the form is then weighted_terms, whatever the options say. Losses are
 /// summed in fp64, row after row. No rows: all zero. Throws InputError for a target that the head has no

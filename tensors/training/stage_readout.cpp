@@ -18,7 +18,34 @@ bool is_frozen(HeadKind kind) {
   return kind == HeadKind::fixed || kind == HeadKind::restricted;
 }
 
+bool compares_with_previous(const TrainingSettings& settings, StageIndex stage) {
+  return settings.trains(stage) && settings.loss.alpha < 1 &&
+         (stage.value > 0 || settings.loss.first_chunk_consistency);
+}
+
 }  // namespace
+
+std::optional<PreviousHead> previous_head(const TrainingSettings& settings, StageIndex stage,
+                                          std::uint64_t stages) {
+  if (!compares_with_previous(settings, stage)) return std::nullopt;
+  const HeadSettings& own = settings.loss.head_of(stage, stages);
+  // The embeddings have no stage before them; they are read as the model reads its final state.
+  HeadSettings wanted = stage.value == 0 ? HeadSettings{} : settings.loss.inner_head;
+  if (wanted.kind == HeadKind::adapter ||
+      (wanted.kind == HeadKind::bottleneck && wanted.bottleneck_trained)) {
+    throw InputError("alpha",
+                     "below 1 compares with the previous stage's readout, and one that is trained "
+                     "along is not known here: use alpha 1 or another inner head");
+  }
+  wanted.restricted_tokens = own.restricted_tokens;
+  if (is_frozen(wanted.kind))
+    wanted.kind = own.restricted_tokens.empty() ? HeadKind::fixed : HeadKind::restricted;
+  const bool alike = is_frozen(wanted.kind)
+                         ? is_frozen(own.kind)
+                         : wanted.kind == HeadKind::bottleneck && own.kind == wanted.kind &&
+                               wanted.bottleneck_rank == own.bottleneck_rank && !own.bottleneck_trained;
+  return PreviousHead{std::move(wanted), alike};
+}
 
 StageReadout::StageReadout(const ModelFiles& model, StageIndex stage,
                            const std::vector<LayerRange>& partition, const TrainingSettings& settings,
@@ -40,45 +67,21 @@ StageReadout::StageReadout(const ModelFiles& model, StageIndex stage,
   own_ = make_readout_head(model, own, place_behind(range.last - 1, "readout", settings.seed), type, rows);
   if (own.kind == HeadKind::calibrated) calibrated_own_ = static_cast<CalibratedHead*>(own_.get());
   if (own.kind == HeadKind::adapter) warm_up_ = own.adapter_warm_up;
-  if (settings_.alpha < 1 && !task_only_) {
-    // The embeddings have no stage before them; they are read as the model reads its final state.
-    const HeadSettings* previous = stage.value == 0 ? nullptr : &settings.loss.inner_head;
-    make_previous(model, previous, own, place_behind(range.first, "previous_readout", settings.seed), type,
-                  rows);
+  const std::optional<PreviousHead> previous = previous_head(settings, stage, stages);
+  if (previous && previous->same_as_own) {
+    previous_ = own_.get();
+  } else if (previous) {
+    previous_of_its_own_ = make_readout_head(
+        model, previous->settings, place_behind(range.first, "previous_readout", settings.seed), type, rows);
+    previous_ = previous_of_its_own_.get();
+    if (previous->settings.kind == HeadKind::calibrated) {
+      calibrated_previous_ = static_cast<CalibratedHead*>(previous_of_its_own_.get());
+    }
   }
   const auto reads = [&](const ReadoutHead* head) {
     return head != nullptr && &head->outputs() == &rows->matrix;
   };
   reads_model_rows_ = !rows->matrix.gathered() && (reads(own_.get()) || reads(previous_));
-}
-
-/// `settings` of the stage before; null for the embeddings. The readout is over this stage's tokens.
-void StageReadout::make_previous(const ModelFiles& model, const HeadSettings* settings,
-                                 const HeadSettings& own, const HeadPlace& place, at::ScalarType type,
-                                 const std::shared_ptr<const TokenRows>& rows) {
-  HeadSettings wanted = settings == nullptr ? HeadSettings{} : *settings;
-  if (wanted.kind == HeadKind::adapter ||
-      (wanted.kind == HeadKind::bottleneck && wanted.bottleneck_trained)) {
-    throw InputError("alpha",
-                     "below 1 compares with the previous stage's readout, and one that is trained "
-                     "along is not known here: use alpha 1 or another inner head");
-  }
-  wanted.restricted_tokens = own.restricted_tokens;
-  if (is_frozen(wanted.kind))
-    wanted.kind = own.restricted_tokens.empty() ? HeadKind::fixed : HeadKind::restricted;
-  const bool alike = is_frozen(wanted.kind)
-                         ? is_frozen(own.kind)
-                         : wanted.kind == HeadKind::bottleneck && own.kind == wanted.kind &&
-                               wanted.bottleneck_rank == own.bottleneck_rank && !own.bottleneck_trained;
-  if (alike) {
-    previous_ = own_.get();
-    return;
-  }
-  previous_of_its_own_ = make_readout_head(model, wanted, place, type, rows);
-  previous_ = previous_of_its_own_.get();
-  if (wanted.kind == HeadKind::calibrated) {
-    calibrated_previous_ = static_cast<CalibratedHead*>(previous_of_its_own_.get());
-  }
 }
 
 std::vector<TrainableTensor> StageReadout::trainable() const {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,17 @@
 #include "tensors/training/settings.hpp"
 
 namespace zerolock {
+
+/// The readout that a stage's loss compares with.
+struct PreviousHead {
+  HeadSettings settings;     // over the stage's own tokens
+  bool same_as_own = false;  // both read alike: the stage's own head serves for both
+};
+
+/// Of a stage of a run of so many; nothing if its loss does not compare or the stage is not trained. Throws
+/// InputError if the previous stage's readout changes while it is trained.
+std::optional<PreviousHead> previous_head(const TrainingSettings& settings, StageIndex stage,
+                                          std::uint64_t stages);
 
 /// A stage that is not trained has no heads: its readout only takes part in calibration. Tensors are named
 /// after the layer they stand behind, "head.model.layers.9.readout.A" for the last layer of the chunk and
@@ -56,9 +68,6 @@ class StageReadout {
   void import_fitted(const std::map<std::string, at::Tensor>& tensors);
 
  private:
-  void make_previous(const ModelFiles& model, const HeadSettings* settings, const HeadSettings& own,
-                     const HeadPlace& place, at::ScalarType type,
-                     const std::shared_ptr<const TokenRows>& rows);
   void fit(CalibratedHead& head, const CalibrationRows& rows, const at::Tensor& targets) const;
   [[nodiscard]] ReadoutLossOptions loss_options() const;
 

@@ -1,0 +1,51 @@
+#pragma once
+/// Adds up memory as a stage would take and give it, without taking any.
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "tensors/base/memory_account.hpp"
+
+namespace zerolock {
+
+/// Bytes of one stage at their highest, for each component.
+struct PlannedMemory {
+  std::array<std::int64_t, memory_component_count> peaks{};  // by MemoryComponent
+
+  [[nodiscard]] std::int64_t of(MemoryComponent component) const {
+    return peaks.at(static_cast<std::size_t>(component));
+  }
+  /// The components do not peak at the same moment: what is needed is this or a little less.
+  [[nodiscard]] std::int64_t total() const {
+    std::int64_t sum = 0;
+    for (const std::int64_t bytes : peaks) sum += bytes;
+    return sum;
+  }
+};
+
+/// What is held now, and the highest so far, as a MemoryAccount would have it.
+class MemoryWalk {
+ public:
+  void take(MemoryComponent component, std::int64_t bytes) {
+    const auto c = static_cast<std::size_t>(component);
+    now_.at(c) += bytes;
+    highest_.peaks.at(c) = std::max(highest_.peaks.at(c), now_.at(c));
+  }
+  void give(MemoryComponent component, std::int64_t bytes) {
+    now_.at(static_cast<std::size_t>(component)) -= bytes;
+  }
+  /// Taken and given back at once.
+  void touch(MemoryComponent component, std::int64_t bytes) {
+    take(component, bytes);
+    give(component, bytes);
+  }
+  [[nodiscard]] const PlannedMemory& highest() const { return highest_; }
+
+ private:
+  std::array<std::int64_t, memory_component_count> now_{};
+  PlannedMemory highest_;
+};
+
+}  // namespace zerolock

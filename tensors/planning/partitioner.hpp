@@ -1,0 +1,68 @@
+#pragma once
+/// Which layers each stage takes and which executor hosts it: the exact optimum of a small search. Knows
+/// nothing of models, actors or clocks: costs come in as numbers.
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "tensors/base/indices.hpp"
+
+namespace zerolock {
+
+/// What one stage asks of whoever hosts it.
+struct StageCost {
+  double operations = 0;          // of one micro-batch
+  std::int64_t memory_bytes = 0;  // at its peak
+};
+
+/// A device that can host stages, as it describes itself.
+struct PlanningExecutor {
+  std::string name;
+  std::uint64_t cores = 1;           // stages that it computes at once, each at the full rate
+  double operations_per_second = 1;  // of one core
+  std::int64_t memory_bytes = 0;     // that all its stages together may use; 0: no limit
+  double link_bytes_per_second = 0;  // each way; 0: does not count
+};
+
+struct PartitionTask {
+  std::int64_t layers = 0;
+  std::uint64_t stages = 1;
+  /// Asked at most once for each stage and range.
+  std::function<StageCost(StageIndex, const LayerRange&)> cost;
+  std::int64_t entry_bytes = 0;  // a micro-batch's hidden state on its way from one stage to the next
+  std::vector<PlanningExecutor> executors;
+  std::vector<LayerRange> fixed;  // the stages' layers, if they are not to be chosen: only the executors are
+};
+
+/// Where one stage stands.
+struct StagePlace {
+  LayerRange layers;
+  std::size_t executor = 0;    // its place in the task's list
+  double seconds = 0;          // of one micro-batch, alone on a core
+  double receive_seconds = 0;  // of its input across the slower of both executors' links; 0 within one
+  std::int64_t memory_bytes = 0;
+};
+
+/// The best placement. Stages that follow each other may share an executor; an executor never has stages
+/// apart from each other, so that a micro-batch comes to it once.
+struct Placement {
+  std::vector<StagePlace> stages;
+  /// From one micro-batch to the next when all stages are busy: the longest of every stage's seconds, every
+  /// executor's sum of them divided by its cores, and every receive.
+  double period_seconds = 0;
+  double slowest_seconds = 0;  // the slowest stage's own
+};
+
+/// Minimises, in this order: the period; the slowest stage's seconds; the sum of the squares of all stages'
+/// seconds. The same task always has the same answer. Throws InputError if no partition fits the executors'
+/// memory, naming the stage, the executor and the bytes that lack in the partition that lacks least; if there
+/// are more stages than layers or no executors; and if the executors are too many and too different for an
+/// exact search.
+Placement best_placement(const PartitionTask& task);
+
+/// "1.5 GiB", "230 MiB", "512 KiB", "17 bytes".
+std::string bytes_text(std::int64_t bytes);
+
+}  // namespace zerolock

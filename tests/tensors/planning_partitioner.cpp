@@ -1,0 +1,271 @@
+/// The partitioner against trying everything, on small tasks with numbers that add up without rounding.
+
+#include <algorithm>
+#include <array>
+#include <catch2/catch.hpp>
+#include <optional>
+#include <random>
+
+#include "tensors/base/error.hpp"
+#include "tensors/planning/partitioner.hpp"
+
+namespace zerolock::test {
+namespace {
+
+using Costs = std::vector<std::vector<StageCost>>;  // [stage][layer]
+
+/// What every placement is judged by, in this order: bytes beyond a limit, the period, the slowest stage, and
+/// the sum of squares.
+using Judgement = std::array<double, 4>;
+
+/// By the words of Placement's documentation, not by the code's.
+Judgement judge(const PartitionTask& task, const std::vector<LayerRange>& ranges,
+                const std::vector<std::size_t>& hosts) {
+  Judgement judgement{};
+  for (std::size_t e = 0; e < task.executors.size(); ++e) {
+    const PlanningExecutor& executor = task.executors[e];
+    double bytes = 0;
+    double sum = 0;
+    for (std::size_t k = 0; k < ranges.size(); ++k) {
+      if (hosts[k] != e) continue;
+      const StageCost cost = task.cost(StageIndex{k}, ranges[k]);
+      const double seconds = cost.operations / executor.operations_per_second;
+      bytes += static_cast<double>(cost.memory_bytes);
+      sum += seconds;
+      judgement[1] = std::max(judgement[1], seconds);
+      judgement[2] = std::max(judgement[2], seconds);
+      judgement[3] += seconds * seconds;
+    }
+    judgement[1] = std::max(judgement[1], sum / static_cast<double>(executor.cores));
+    if (executor.memory_bytes > 0) {
+      judgement[0] = std::max(judgement[0], bytes - static_cast<double>(executor.memory_bytes));
+    }
+  }
+  for (std::size_t k = 1; k < hosts.size(); ++k) {
+    if (hosts[k] == hosts[k - 1]) continue;
+    for (const std::size_t end : {hosts[k - 1], hosts[k]}) {
+      const double link = task.executors[end].link_bytes_per_second;
+      if (link > 0) judgement[1] = std::max(judgement[1], static_cast<double>(task.entry_bytes) / link);
+    }
+  }
+  return judgement;
+}
+
+bool in_runs(const std::vector<std::size_t>& hosts) {
+  for (std::size_t k = 2; k < hosts.size(); ++k) {
+    if (hosts[k] == hosts[k - 1]) continue;
+    if (std::find(hosts.begin(), hosts.begin() + static_cast<std::ptrdiff_t>(k - 1), hosts[k]) !=
+        hosts.begin() + static_cast<std::ptrdiff_t>(k - 1)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+template <class Work>
+void for_each_partition(std::int64_t layers, std::uint64_t stages, std::vector<LayerRange>& ranges,
+                        const Work& work) {
+  const std::int64_t first = ranges.empty() ? 0 : ranges.back().last;
+  if (ranges.size() + 1 == stages) {
+    ranges.push_back({first, layers});
+    work(ranges);
+    ranges.pop_back();
+    return;
+  }
+  const auto later = static_cast<std::int64_t>(stages - ranges.size()) - 1;
+  for (std::int64_t last = first + 1; last + later <= layers; ++last) {
+    ranges.push_back({first, last});
+    for_each_partition(layers, stages, ranges, work);
+    ranges.pop_back();
+  }
+}
+
+Judgement best_of_all(const PartitionTask& task) {
+  std::optional<Judgement> best;
+  std::vector<LayerRange> ranges;
+  for_each_partition(task.layers, task.stages, ranges, [&](const std::vector<LayerRange>& partition) {
+    if (!task.fixed.empty() && partition != task.fixed) return;
+    std::vector<std::size_t> hosts(task.stages, 0);
+    for (bool more = true; more;) {
+      if (in_runs(hosts)) {
+        const Judgement judgement = judge(task, partition, hosts);
+        if (!best || judgement < *best) best = judgement;
+      }
+      std::size_t digit = 0;
+      while (digit < hosts.size() && ++hosts[digit] == task.executors.size()) hosts[digit++] = 0;
+      more = digit < hosts.size();
+    }
+  });
+  return *best;
+}
+
+/// Small whole numbers for layers and stages, powers of two for rates.
+PartitionTask random_task(std::mt19937_64& random) {
+  const auto pick = [&](std::uint64_t least, std::uint64_t most) {
+    return static_cast<std::int64_t>(least + random() % (most - least + 1));
+  };
+  PartitionTask task;
+  task.layers = pick(1, 7);
+  task.stages =
+      static_cast<std::uint64_t>(pick(1, static_cast<std::uint64_t>(std::min<std::int64_t>(task.layers, 4))));
+  Costs costs(task.stages);
+  for (auto& stage : costs) {
+    const bool trained = pick(0, 3) > 0;
+    for (std::int64_t l = 0; l < task.layers; ++l) {
+      stage.push_back({static_cast<double>(pick(1, 8) * (trained ? 3 : 1)), pick(1, 8)});
+    }
+  }
+  task.cost = [costs, readout = pick(0, 9)](StageIndex stage, const LayerRange& range) {
+    StageCost sum{static_cast<double>(readout), readout};
+    for (std::int64_t l = range.first; l < range.last; ++l) {
+      const StageCost& layer = costs[stage.value][static_cast<std::size_t>(l)];
+      sum.operations += layer.operations;
+      sum.memory_bytes += layer.memory_bytes;
+    }
+    return sum;
+  };
+  task.entry_bytes = pick(1, 64);
+  for (std::int64_t e = pick(1, 4); e > 0; --e) {
+    PlanningExecutor executor;
+    executor.name = "device" + std::to_string(e);
+    executor.cores = static_cast<std::uint64_t>(1) << pick(0, 2);
+    executor.operations_per_second = static_cast<double>(1 << pick(0, 3));
+    executor.memory_bytes = pick(0, 2) == 0 ? 0 : pick(10, 60);
+    executor.link_bytes_per_second = pick(0, 1) == 0 ? 0 : static_cast<double>(1 << pick(0, 4));
+    task.executors.push_back(executor);
+  }
+  if (pick(0, 3) == 0) {
+    std::vector<LayerRange> ranges;
+    for_each_partition(task.layers, task.stages, ranges, [&](const std::vector<LayerRange>& partition) {
+      if (task.fixed.empty() || pick(0, 2) == 0) task.fixed = partition;
+    });
+  }
+  return task;
+}
+
+void check_places(const PartitionTask& task, const Placement& placement) {
+  REQUIRE(placement.stages.size() == task.stages);
+  std::int64_t next = 0;
+  for (std::size_t k = 0; k < placement.stages.size(); ++k) {
+    const StagePlace& place = placement.stages[k];
+    CHECK(place.layers.first == next);
+    CHECK(place.layers.count() >= 1);
+    next = place.layers.last;
+    REQUIRE(place.executor < task.executors.size());
+    const StageCost cost = task.cost(StageIndex{k}, place.layers);
+    CHECK(place.memory_bytes == cost.memory_bytes);
+    CHECK(place.seconds == cost.operations / task.executors[place.executor].operations_per_second);
+  }
+  CHECK(next == task.layers);
+}
+
+PartitionTask uniform_task(std::int64_t layers, std::uint64_t stages,
+                           std::vector<PlanningExecutor> executors) {
+  PartitionTask task;
+  task.layers = layers;
+  task.stages = stages;
+  task.cost = [](StageIndex, const LayerRange& range) {
+    return StageCost{static_cast<double>(range.count()), range.count() << 20};
+  };
+  task.entry_bytes = 100;
+  task.executors = std::move(executors);
+  return task;
+}
+
+std::vector<std::int64_t> counts(const Placement& placement) {
+  std::vector<std::int64_t> layers;
+  for (const StagePlace& place : placement.stages) layers.push_back(place.layers.count());
+  return layers;
+}
+
+}  // namespace
+
+TEST_CASE("no placement of a small task is better than the partitioner's") {
+  int infeasible = 0;
+  int shared = 0;
+  for (std::uint64_t seed = 1; seed <= 3000; ++seed) {
+    INFO("seed=" << seed);
+    std::mt19937_64 random(seed);
+    const PartitionTask task = random_task(random);
+    const Judgement best = best_of_all(task);
+    if (best[0] > 0) {
+      ++infeasible;
+      CHECK_THROWS_WITH(best_placement(task),
+                        Catch::Contains(bytes_text(static_cast<std::int64_t>(best[0])) + " more than its"));
+      continue;
+    }
+    const Placement placement = best_placement(task);
+    check_places(task, placement);
+    std::vector<LayerRange> ranges;
+    std::vector<std::size_t> hosts;
+    for (const StagePlace& place : placement.stages) {
+      ranges.push_back(place.layers);
+      hosts.push_back(place.executor);
+    }
+    for (std::size_t k = 1; k < hosts.size(); ++k) shared += hosts[k] == hosts[k - 1] ? 1 : 0;
+    CHECK(in_runs(hosts));
+    CHECK(judge(task, ranges, hosts) == best);
+    CHECK(placement.period_seconds == best[1]);
+    CHECK(placement.slowest_seconds == best[2]);
+  }
+  CHECK(infeasible > 100);
+  CHECK(shared > 100);
+}
+
+TEST_CASE("equal layers on equal executors are cut evenly, and the answer is always the same") {
+  const std::vector<PlanningExecutor> three(3, {"device", 1, 1, 0, 0});
+  CHECK(counts(best_placement(uniform_task(30, 3, three))) == std::vector<std::int64_t>{10, 10, 10});
+  CHECK(counts(best_placement(uniform_task(31, 3, three))) ==
+        counts(best_placement(uniform_task(31, 3, three))));
+  const Placement uneven = best_placement(uniform_task(31, 3, three));
+  CHECK(uneven.period_seconds == 11);
+  CHECK(counts(best_placement(uniform_task(22, 4, {{"host", 2, 1, 0, 0}}))).size() == 4);
+}
+
+TEST_CASE("an executor three times as fast takes three times the layers") {
+  const Placement placement =
+      best_placement(uniform_task(24, 2, {{"slow", 1, 1, 0, 0}, {"fast", 1, 3, 0, 0}}));
+  CHECK(placement.period_seconds == 6);
+  for (const StagePlace& place : placement.stages)
+    CHECK(place.layers.count() == (place.executor == 1 ? 18 : 6));
+}
+
+TEST_CASE("a slow link is avoided by sharing an executor, unless it is faster all the same") {
+  auto task = uniform_task(8, 2, {{"a", 1, 1, 0, 10}, {"b", 1, 1, 0, 10}});
+  Placement placement = best_placement(task);  // crossing takes 10 s, both stages on one executor 8 s
+  CHECK(placement.stages[0].executor == placement.stages[1].executor);
+  CHECK(placement.period_seconds == 8);
+  task.entry_bytes = 50;
+  placement = best_placement(task);
+  CHECK(placement.stages[0].executor != placement.stages[1].executor);
+  CHECK(placement.stages[1].receive_seconds == 5);
+  CHECK(placement.period_seconds == 5);
+}
+
+TEST_CASE("what does not fit is refused with the executor and what it lacks") {
+  CHECK_THROWS_WITH(
+      best_placement(uniform_task(9, 2, {{"phone", 1, 1, 3 << 20, 0}, {"laptop", 1, 1, 5 << 20, 0}})),
+      Catch::Contains("needs") && Catch::Contains("1.0 MiB more than its") && Catch::Contains("executor "));
+  CHECK_THROWS_WITH(best_placement(uniform_task(2, 3, {{"a", 1, 1, 0, 0}})), Catch::Contains("1 to 2"));
+  CHECK_THROWS_AS(best_placement(uniform_task(2, 1, {})), InputError);
+}
+
+TEST_CASE("executors that cannot be needed do not slow the search down") {
+  std::vector<PlanningExecutor> many;
+  for (int e = 0; e < 60; ++e) {
+    many.push_back({"device" + std::to_string(e), 1, 1.0 + 0.01 * e, (8 + e) << 20, 1e6 + e});
+  }
+  const Placement placement = best_placement(uniform_task(12, 3, many));
+  CHECK(counts(placement) == std::vector<std::int64_t>{4, 4, 4});
+  for (const StagePlace& place : placement.stages) CHECK(place.executor >= 57);
+}
+
+TEST_CASE("byte counts are said in the largest unit that leaves a number above one") {
+  CHECK(bytes_text(17) == "17 bytes");
+  CHECK(bytes_text(512 << 10) == "512 KiB");
+  CHECK(bytes_text(3 << 19) == "1.5 MiB");
+  CHECK(bytes_text(230LL << 20) == "230 MiB");
+  CHECK(bytes_text(4LL << 30) == "4.0 GiB");
+}
+
+}  // namespace zerolock::test
