@@ -176,21 +176,44 @@ std::vector<WindowIndex> checkpoint_windows(const fs::path& root, StageIndex sta
   return windows;
 }
 
-void write_checkpoint(const fs::path& root, StageIndex stage, const StageState& state,
+namespace {
+
+void write_state_file(const fs::path& root, StageIndex stage, WindowIndex window, const std::string& bytes,
                       const CheckpointProgress& progress) {
-  const std::string bytes = serialise_safetensors(state.tensors, state.metadata);
   const Manifest manifest{bytes.size(), sha256_of(bytes)};
-  const fs::path folder = checkpoint_folder(root, stage, state.window);
-  if (holds_same(folder, stage, state.window, manifest)) return;
+  const fs::path folder = checkpoint_folder(root, stage, window);
+  if (holds_same(folder, stage, window, manifest)) return;
   if (fs::exists(folder)) remove_checkpoint(folder);
   make_folder_durably(folder);
   write_file_durably(folder / state_file, bytes, [&](DurableWrite done) {
     progress(done == DurableWrite::temporary_synced ? FaultPoint::checkpoint_temp
                                                     : FaultPoint::checkpoint_rename);
   });
-  write_file_durably(folder / manifest_file, manifest_text(stage, state.window, manifest),
-                     [](DurableWrite) {});
+  write_file_durably(folder / manifest_file, manifest_text(stage, window, manifest), [](DurableWrite) {});
   progress(FaultPoint::manifest);
+}
+
+}  // namespace
+
+void write_checkpoint(const fs::path& root, StageIndex stage, const StageState& state,
+                      const CheckpointProgress& progress) {
+  write_state_file(root, stage, state.window, serialise_safetensors(state.tensors, state.metadata), progress);
+}
+
+std::string read_checkpoint_bytes(const fs::path& root, StageIndex stage, WindowIndex window) {
+  const fs::path folder = checkpoint_folder(root, stage, window);
+  check_files(folder, stage, window);
+  std::ifstream stream(folder / state_file, std::ios::binary);
+  std::ostringstream bytes;
+  bytes << stream.rdbuf();
+  if (!stream) throw InputError((folder / state_file).string(), "cannot be read");
+  return bytes.str();
+}
+
+void write_checkpoint_bytes(const fs::path& root, StageIndex stage, WindowIndex window,
+                            const std::string& bytes) {
+  write_state_file(root, stage, window, bytes, [](FaultPoint) {});
+  SafetensorsFile::open(checkpoint_folder(root, stage, window) / state_file);
 }
 
 StageState read_checkpoint(const fs::path& root, StageIndex stage, WindowIndex window) {

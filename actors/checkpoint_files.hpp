@@ -34,6 +34,13 @@ void write_checkpoint(
     const std::filesystem::path& root, StageIndex stage, const StageState& state,
     const CheckpointProgress& progress = [](FaultPoint) {});
 
+/// The verified state file of a checkpoint, for a copy elsewhere. Throws InputError as read_checkpoint.
+std::string read_checkpoint_bytes(const std::filesystem::path& root, StageIndex stage, WindowIndex window);
+/// Writes such a copy, which is a checkpoint like any other. Throws InputError if the bytes are no state,
+/// RunError as write_checkpoint.
+void write_checkpoint_bytes(const std::filesystem::path& root, StageIndex stage, WindowIndex window,
+                            const std::string& bytes);
+
 /// Reads and verifies. Throws InputError naming the bad file and what is wrong with it.
 StageState read_checkpoint(const std::filesystem::path& root, StageIndex stage, WindowIndex window);
 /// Empty if the checkpoint is good, else one line that names the bad file and what is wrong with it.

@@ -12,16 +12,23 @@ struct Deadlines {
   std::chrono::milliseconds connect{60'000};   // the downstream of a new outbound buffer says what it lacks
   std::chrono::milliseconds buffer_summary{5'000};
   std::chrono::milliseconds stage_summary{10'000};
+  std::chrono::milliseconds remote_summary{15'000};
   std::chrono::milliseconds executor_summary{20'000};
   std::chrono::milliseconds join{5'000};  // membership answers
   std::chrono::milliseconds beat_interval{1'000};
-  std::chrono::milliseconds lease{10'000};  // an executor that was not heard of for so long is silent
-  std::chrono::milliseconds stop_poll{50};  // how often the caller's stop request is looked at
+  std::chrono::milliseconds lease{10'000};     // an executor that was not heard of for so long is silent
+  std::chrono::milliseconds redial_first{50};  // before a link tries again to connect; doubles
+  std::chrono::milliseconds redial_longest{2'000};
+  std::chrono::milliseconds boundary_absence{600'000};  // a neighbour that stays away so long will not come
+  std::chrono::milliseconds executor_absence{60'000};   // the same of an executor or the coordinator
+  std::chrono::milliseconds executor_farewell{10'000};  // an executor stops its stages at the end of a run
+  std::chrono::milliseconds stop_poll{50};              // how often the caller's stop request is looked at
 };
 
 inline constexpr Deadlines deadlines{};
 static_assert(deadlines.buffer_summary < deadlines.stage_summary);
-static_assert(deadlines.stage_summary < deadlines.executor_summary);
+static_assert(deadlines.stage_summary < deadlines.remote_summary);
+static_assert(deadlines.remote_summary < deadlines.executor_summary);
 static_assert(2 * deadlines.beat_interval < deadlines.lease);
 
 }  // namespace zerolock

@@ -30,6 +30,7 @@
 #include "actors/core/reports.hpp"
 #include "tensors/base/entry.hpp"
 #include "tensors/base/indices.hpp"
+#include "tensors/base/memory_account.hpp"
 #include "tensors/training/stage_backend.hpp"
 
 namespace zerolock {
@@ -131,6 +132,10 @@ struct StageSummary {
   StageIndex stage;
   Incarnation incarnation;
   std::uint64_t duplicates_dropped = 0;
+  MemoryPeaks peaks{};
+  /// Proportional set size of the stage's process at its highest, which counts pages shared with other
+  /// processes by their share; 0 where the process holds the coordinator too.
+  std::uint64_t process_bytes_peak = 0;
 };
 
 /// On the wire, the first window that is not done.
@@ -156,7 +161,8 @@ typename I::result_type inspect(I& f, InboundStatistics& x) {
 }
 template <class I>
 typename I::result_type inspect(I& f, StageSummary& x) {
-  return f(caf::meta::type_name("StageSummary"), x.stage, x.incarnation, x.duplicates_dropped);
+  return f(caf::meta::type_name("StageSummary"), x.stage, x.incarnation, x.duplicates_dropped,
+           x.peaks.components, x.peaks.total, x.process_bytes_peak);
 }
 template <class I>
 typename I::result_type inspect(I& f, EntryCredit& x) {
@@ -169,7 +175,8 @@ typename I::result_type inspect(I& f, OutputAllowance& x) {
 }
 template <class I>
 typename I::result_type inspect(I& f, ExecutorCard& x) {
-  return f(caf::meta::type_name("ExecutorCard"), x.name, x.version, x.cores, x.memory_bytes, x.placement);
+  return f(caf::meta::type_name("ExecutorCard"), x.name, x.version, x.cores, x.memory_bytes, x.placement,
+           x.data_address, x.gigaflops);
 }
 template <class I>
 typename I::result_type inspect(I& f, JournalRecord& x) {
@@ -232,10 +239,9 @@ using MembershipActor = caf::typed_actor<caf::replies_to<join_member_atom, Execu
                                          caf::reacts_to<leave_atom, std::string, std::uint64_t>,
                                          caf::replies_to<members_atom>::with<std::vector<ExecutorCard>>>;
 
-/// A stage, as the scheduler and the coordinator see it.
+/// A stage, as the scheduler sees it.
 using StageControlActor =
-    caf::typed_actor<caf::reacts_to<line_atom, WindowIndex>, caf::reacts_to<end_at_atom, WindowIndex>,
-                     caf::replies_to<summary_atom>::with<StageSummary>>;
+    caf::typed_actor<caf::reacts_to<line_atom, WindowIndex>, caf::reacts_to<end_at_atom, WindowIndex>>;
 
 using SchedulerActor =
     caf::typed_actor<caf::reacts_to<start_atom>, caf::reacts_to<attach_atom, StageIndex, StageControlActor>,
@@ -265,11 +271,14 @@ using StageWorkerActor =
                      caf::reacts_to<targets_atom, CalibrationTargets>,
                      caf::reacts_to<end_at_atom, WindowIndex>>;
 
+/// Is fitted to the targets of the calibration: a worker, or a link to one.
+using TargetsReceiverActor = caf::typed_actor<caf::reacts_to<targets_atom, CalibrationTargets>>;
+
 /// Gives every worker that attaches the targets of the calibration, as soon as the last stage's has handed
 /// them over, until the recovery line has reached window 0.
 using TargetsHolderActor =
     caf::typed_actor<caf::reacts_to<targets_atom, CalibrationTargets>,
-                     caf::reacts_to<attach_atom, StageIndex, Incarnation, StageWorkerActor>,
+                     caf::reacts_to<attach_atom, StageIndex, Incarnation, TargetsReceiverActor>,
                      caf::reacts_to<line_atom, WindowIndex>>;
 
 /// Gives one entry for each take of the current life of its worker.
@@ -303,12 +312,21 @@ using DurabilityOwnerActor = caf::typed_actor<caf::reacts_to<durable_atom, Windo
 /// The supervisor of one stage.
 using StageSupervisorActor =
     StageControlActor::extend<caf::reacts_to<durable_atom, WindowIndex>, caf::reacts_to<start_atom>,
-                              caf::reacts_to<restart_atom>>;
+                              caf::reacts_to<restart_atom>,
+                              caf::replies_to<summary_atom>::with<StageSummary>>;
+
+/// The executors of a run, as the coordinator sees them. Answers when all stages have.
+using ExecutorsActor = caf::typed_actor<caf::replies_to<summary_atom>::with<std::vector<StageSummary>>>;
 
 /// The supervisor of one executor: knows the ends of all boundaries in this process and joins them.
 using ExecutorSupervisorActor =
-    caf::typed_actor<caf::reacts_to<ports_atom, StageIndex, HiddenStateBufferActor, UpstreamActor>,
-                     caf::replies_to<summary_atom>::with<std::vector<StageSummary>>>;
+    ExecutorsActor::extend<caf::reacts_to<ports_atom, StageIndex, HiddenStateBufferActor, UpstreamActor>>;
+
+/// The way into a stage from another process: the upstream's end here. Joins each new downstream to it.
+using InboundLinkActor = UpstreamActor::extend<caf::reacts_to<connect_atom, HiddenStateBufferActor>>;
+
+/// Lets downstreams of other processes in: knows what sends across the boundaries that lead out of here.
+using BoundaryDoorActor = caf::typed_actor<caf::reacts_to<ports_atom, StageIndex, UpstreamActor>>;
 
 }  // namespace zerolock
 

@@ -109,7 +109,7 @@ class StageWorker final : public StageWorkerActor::base {
       ZEROLOCK_INVARIANT(!backend_->needs_calibration(), "the plan knows whether the stages are calibrated");
       send(setup_.scheduler, commit_atom::value, setup_.stage, setup_.incarnation, *progress_.committed());
     } else {
-      send(setup_.targets, attach_atom::value, setup_.stage, setup_.incarnation, self);
+      send(setup_.targets, attach_atom::value, setup_.stage, setup_.incarnation, TargetsReceiverActor{self});
     }
     if (setup_.outbound) send(setup_.outbound, attach_atom::value, setup_.incarnation, self);
     work();

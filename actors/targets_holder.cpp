@@ -18,7 +18,7 @@ class TargetsHolder final : public TargetsHolderActor::base {
 
   behavior_type make_behavior() override {
     return {[this](targets_atom, const CalibrationTargets& targets) { on_targets(targets); },
-            [this](attach_atom, StageIndex stage, Incarnation life, const StageWorkerActor& worker) {
+            [this](attach_atom, StageIndex stage, Incarnation life, const TargetsReceiverActor& worker) {
               on_attach(stage, life, worker);
             },
             [this](line_atom, WindowIndex) { release(); }};
@@ -29,7 +29,7 @@ class TargetsHolder final : public TargetsHolderActor::base {
  private:
   struct Waiting {
     Incarnation life;
-    StageWorkerActor worker;
+    TargetsReceiverActor worker;
   };
 
   /// The first word holds: a later life of the last stage makes the same again, or, on another kind of
@@ -41,7 +41,7 @@ class TargetsHolder final : public TargetsHolderActor::base {
     waiting_.clear();
   }
 
-  void on_attach(StageIndex stage, Incarnation life, const StageWorkerActor& worker) {
+  void on_attach(StageIndex stage, Incarnation life, const TargetsReceiverActor& worker) {
     if (released_) return;  // a life that has ended: every stage has its fit on disk
     if (targets_.rows.defined()) {
       send(worker, targets_atom::value, targets_);

@@ -11,7 +11,6 @@
 #include "actors/scheduler.hpp"
 #include "actors/targets_holder.hpp"
 #include "supervision/children.hpp"
-#include "supervision/executor_supervisor.hpp"
 
 namespace zerolock {
 namespace {
@@ -23,12 +22,12 @@ enum Child : std::size_t {
   source_child,
   targets_child,
   scheduler_child,
-  executor_child,
+  executors_child,
   child_count
 };
 constexpr const char* child_names[child_count] = {"the run recorder", "the journal",        "membership",
                                                   "the batch source", "the targets holder", "the scheduler",
-                                                  "the executor"};
+                                                  "the executors"};
 
 class CoordinatorSupervisor final : public CoordinatorSupervisorActor::base {
  public:
@@ -56,7 +55,7 @@ class CoordinatorSupervisor final : public CoordinatorSupervisorActor::base {
   void on_exit() override {
     children_.clear();
     scheduler_ = nullptr;
-    executor_ = nullptr;
+    executors_ = nullptr;
     setup_ = {};
   }
 
@@ -78,14 +77,8 @@ class CoordinatorSupervisor final : public CoordinatorSupervisorActor::base {
                          spawn_scheduler(*this, setup_.schedule,
                                          {journal, source, targets, caf::actor_cast<RunOwnerActor>(this),
                                           setup_.stop_requested}));
-    StageCommons commons = setup_.commons;
-    commons.recorder = recorder;
-    commons.scheduler = scheduler_;
-    commons.targets = targets;
-    executor_ = started(executor_child,
-                        spawn_executor_supervisor(
-                            *this, {setup_.card, std::make_shared<const StageCommons>(std::move(commons)),
-                                    std::move(setup_.stages), membership, source}));
+    executors_ = started(executors_child,
+                         setup_.spawn_executors(*this, {recorder, membership, source, targets, scheduler_}));
     const WindowIndex before{setup_.schedule.first_window.value - 1};
     anon_send_record(journal, {JournalRecord::Kind::run_started, {}, before, setup_.run_id});
     send(scheduler_, start_atom::value);
@@ -99,7 +92,7 @@ class CoordinatorSupervisor final : public CoordinatorSupervisorActor::base {
   }
 
   void gather_summaries() {
-    request(executor_, deadlines.executor_summary, summary_atom::value)
+    request(executors_, deadlines.executor_summary, summary_atom::value)
         .then(
             [this](const std::vector<StageSummary>& stages) {
               if (closing_) return;
@@ -126,7 +119,7 @@ class CoordinatorSupervisor final : public CoordinatorSupervisorActor::base {
       const std::string cause = cause_of(down.reason);
       if (is_bad_input(down.reason)) {
         fail(cause, true);
-      } else if (*child == executor_child && is_permanent(down.reason)) {
+      } else if (*child == executors_child && is_permanent(down.reason)) {
         fail(cause, false);
       } else {
         fail(std::string(child_names[*child]) + " failed because " + cause, false);
@@ -159,7 +152,7 @@ class CoordinatorSupervisor final : public CoordinatorSupervisorActor::base {
   CoordinatorSetup setup_;
   Children children_{child_count};
   SchedulerActor scheduler_;
-  ExecutorSupervisorActor executor_;
+  ExecutorsActor executors_;
   RunEnd end_;
   bool closing_ = false;
 };

@@ -1,6 +1,7 @@
 #pragma once
-/// The root of a run in one process: the coordinator's actors and, as the last of its children, the executor.
+/// The root of a run: the coordinator's actors and, as the last of its children, the executors.
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -9,7 +10,7 @@
 #include "actors/protocol.hpp"
 #include "actors/run_recorder.hpp"
 #include "data/micro_batch_provider.hpp"
-#include "supervision/stage_supervisor.hpp"
+#include "tensors/base/memory_account.hpp"
 
 namespace zerolock {
 
@@ -25,6 +26,19 @@ struct RunEnd {
 /// Understands `stop`, and hears of the end from its scheduler.
 using CoordinatorSupervisorActor = RunOwnerActor::extend<caf::reacts_to<stop_atom>>;
 
+/// The coordinator's actors, as executors need them.
+struct CoordinatorPorts {
+  RunRecorderActor recorder;
+  MembershipActor membership;
+  BatchSourceActor source;
+  TargetsHolderActor targets;
+  SchedulerActor scheduler;
+};
+
+/// Spawns what speaks for all executors, monitored by the caller: an executor in this process, or the links
+/// to those in others. It ends with a chain of causes when a stage gives up.
+using SpawnExecutors = std::function<ExecutorsActor(caf::local_actor&, const CoordinatorPorts&)>;
+
 struct CoordinatorSetup {
   std::string run_id;
   std::string version;
@@ -32,9 +46,7 @@ struct CoordinatorSetup {
   std::function<bool()> stop_requested;
   RecorderSinks sinks;
   std::shared_ptr<const MicroBatchProvider> batches;
-  ExecutorCard card;     // of the executor in this process
-  StageCommons commons;  // scheduler, targets and recorder are filled in
-  std::vector<StageSupervisorSetup> stages;
+  SpawnExecutors spawn_executors;
   MemoryAccount* source_account = nullptr;  // token ids are charged to it
   caf::actor owner;                         // hears RunEnd
 };

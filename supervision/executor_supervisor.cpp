@@ -1,5 +1,6 @@
 #include "supervision/executor_supervisor.hpp"
 
+#include <map>
 #include <optional>
 
 #include "actors/agent.hpp"
@@ -10,17 +11,13 @@
 namespace zerolock {
 namespace {
 
-constexpr std::size_t agent_child = 0;  // stage k is child k + 1
-
 class ExecutorSupervisor final : public ExecutorSupervisorActor::base {
  public:
   ExecutorSupervisor(caf::actor_config& config, caf::actor_addr parent, ExecutorSetup setup)
       : ExecutorSupervisorActor::base(config),
         parent_(parent),
         setup_(std::move(setup)),
-        children_(setup_.stages.size() + 1),
-        stages_(setup_.stages.size()),
-        boundaries_(setup_.stages.size()) {
+        children_(first_stage_child() + setup_.stages.size()) {
     contain_failures(this);
     monitor(parent);
     set_down_handler([this](caf::down_msg& down) { on_down(down); });
@@ -44,36 +41,67 @@ class ExecutorSupervisor final : public ExecutorSupervisorActor::base {
   }
 
  private:
-  /// The two ends of the way into a stage.
+  /// The two ends of the way into a stage, both in this process, or the link that joins a downstream here to
+  /// an upstream elsewhere.
   struct Boundary {
     UpstreamActor upstream;
     HiddenStateBufferActor downstream;
     std::uint64_t session = 0;
+    InboundLinkActor link;
   };
 
+  // The agent, a link for each stage, whether it needs one or not, the stages.
+  static constexpr std::size_t agent_child = 0;
+  [[nodiscard]] std::size_t first_link_child() const { return agent_child + 1; }
+  [[nodiscard]] std::size_t first_stage_child() const { return first_link_child() + setup_.stages.size(); }
+
   void start_children() {
-    children_.started(agent_child,
-                      caf::actor_cast<caf::actor>(spawn_agent(*this, setup_.card, setup_.membership)));
-    boundaries_.front().upstream = setup_.source;
-    for (std::size_t k = 0; k < setup_.stages.size(); ++k) {
-      StageSupervisorSetup& stage = setup_.stages[k];
-      stage.executor = caf::actor_cast<ExecutorSupervisorActor>(this);
-      stages_[k] = spawn_stage_supervisor(*this, setup_.commons, stage);
-      children_.started(k + 1, caf::actor_cast<caf::actor>(stages_[k]));
+    if (setup_.membership) {
+      children_.started(agent_child,
+                        caf::actor_cast<caf::actor>(spawn_agent(*this, setup_.card, setup_.membership)));
     }
+    for (std::size_t i = 0; i < setup_.stages.size(); ++i) {
+      const StageIndex stage = setup_.stages[i].stage;
+      Boundary& boundary = boundaries_[stage];
+      if (stage.value == 0 && setup_.source) {
+        boundary.upstream = setup_.source;
+      } else if (!hosts_before(stage)) {
+        boundary.link = setup_.links.dial(*this, stage);
+        children_.started(first_link_child() + i, caf::actor_cast<caf::actor>(boundary.link));
+      }
+    }
+    for (std::size_t i = 0; i < setup_.stages.size(); ++i) {
+      StageSupervisorSetup& stage = setup_.stages[i];
+      stage.executor = caf::actor_cast<ExecutorSupervisorActor>(this);
+      stages_.push_back(spawn_stage_supervisor(*this, setup_.commons, stage));
+      children_.started(first_stage_child() + i, caf::actor_cast<caf::actor>(stages_.back()));
+    }
+  }
+
+  [[nodiscard]] bool hosts_before(StageIndex stage) const {
+    return stage.value > 0 && boundaries_.contains(StageIndex{stage.value - 1});
   }
 
   /// A stage has new buffers: both its boundaries are joined anew.
   void on_ports(StageIndex stage, const HiddenStateBufferActor& inbound, const UpstreamActor& outbound) {
-    boundaries_.at(stage.value).downstream = inbound;
-    join(boundaries_.at(stage.value));
-    if (stage.value + 1 == boundaries_.size()) return;
-    boundaries_.at(stage.value + 1).upstream = outbound;
-    join(boundaries_.at(stage.value + 1));
+    Boundary& in = boundaries_.at(stage);
+    in.downstream = inbound;
+    join(in);
+    if (!outbound) return;
+    const auto out = boundaries_.find(stage.next());
+    if (out == boundaries_.end()) {
+      send(setup_.links.door, ports_atom::value, stage.next(), outbound);
+    } else {
+      out->second.upstream = outbound;
+      join(out->second);
+    }
   }
 
   void join(Boundary& boundary) {
-    if (boundary.upstream && boundary.downstream) {
+    if (!boundary.downstream) return;
+    if (boundary.link) {
+      send(boundary.link, connect_atom::value, boundary.downstream);
+    } else if (boundary.upstream) {
       send(boundary.downstream, connect_atom::value, ++boundary.session, boundary.upstream);
     }
   }
@@ -100,11 +128,20 @@ class ExecutorSupervisor final : public ExecutorSupervisorActor::base {
       return;
     }
     const std::string who = "executor " + setup_.card.name + " failed because ";
-    const std::string what = child == agent_child   ? "its agent failed because " + cause_of(reason)
-                             : is_permanent(reason) ? cause_of(reason)
-                                                    : "the supervisor of stage " + std::to_string(child - 1) +
-                                                          " failed because " + cause_of(reason);
-    close(make_failure(Failure::permanent, who + what));
+    close(make_failure(Failure::permanent, who + what_failed(child, reason)));
+  }
+
+  [[nodiscard]] std::string what_failed(std::size_t child, const caf::error& reason) const {
+    const std::string cause = cause_of(reason);
+    const auto stage_of = [this](std::size_t index) {
+      return std::to_string(setup_.stages.at(index).stage.value);
+    };
+    if (child == agent_child) return "its agent failed because " + cause;
+    if (is_permanent(reason)) return cause;
+    if (child >= first_stage_child()) {
+      return "the supervisor of stage " + stage_of(child - first_stage_child()) + " failed because " + cause;
+    }
+    return "the link into stage " + stage_of(child - first_link_child()) + " failed because " + cause;
   }
 
   void close(const caf::error& reason) {
@@ -121,11 +158,13 @@ class ExecutorSupervisor final : public ExecutorSupervisorActor::base {
   caf::result<std::vector<StageSummary>> summarise() {
     auto promise = make_response_promise<std::vector<StageSummary>>();
     auto gathered = std::make_shared<std::vector<StageSummary>>();
+    const std::uint64_t process_bytes = setup_.process_bytes_peak ? setup_.process_bytes_peak() : 0;
     for (const StageSupervisorActor& stage : stages_) {
       request(stage, deadlines.stage_summary, summary_atom::value)
           .then(
-              [this, promise, gathered](const StageSummary& summary) mutable {
+              [this, promise, gathered, process_bytes](const StageSummary& summary) mutable {
                 gathered->push_back(summary);
+                gathered->back().process_bytes_peak = process_bytes;
                 if (gathered->size() == stages_.size()) promise.deliver(*gathered);
               },
               [promise](caf::error& error) mutable {
@@ -139,7 +178,7 @@ class ExecutorSupervisor final : public ExecutorSupervisorActor::base {
   ExecutorSetup setup_;
   Children children_;
   std::vector<StageSupervisorActor> stages_;
-  std::vector<Boundary> boundaries_;  // boundary k leads into stage k
+  std::map<StageIndex, Boundary> boundaries_;  // by the stage they lead into
   std::optional<caf::error> closing_;
 };
 

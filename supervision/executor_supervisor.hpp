@@ -1,6 +1,7 @@
 #pragma once
 /// The actor that keeps one executor alive: its agent and its stages, and the boundaries between them.
 
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -9,12 +10,21 @@
 
 namespace zerolock {
 
+/// How an executor reaches the stages that other processes host. Empty where there are none.
+struct BoundaryLinks {
+  /// Spawns, monitored by the caller, the link that speaks for the upstream of a boundary.
+  std::function<InboundLinkActor(caf::local_actor&, StageIndex boundary)> dial;
+  BoundaryDoorActor door;  // hears what sends across the boundaries that lead out of the process
+};
+
 struct ExecutorSetup {
   ExecutorCard card;
   std::shared_ptr<const StageCommons> commons;
-  std::vector<StageSupervisorSetup> stages;  // all stages of the run, in order; their `executor` is filled in
-  MembershipActor membership;
-  BatchSourceActor source;  // the upstream of boundary 0
+  std::vector<StageSupervisorSetup> stages;  // those it hosts, ascending; their `executor` is filled in
+  MembershipActor membership;                // invalid: the link to the coordinator speaks for the executor
+  UpstreamActor source;                      // of boundary 0; invalid: it is in another process
+  BoundaryLinks links;
+  std::function<std::uint64_t()> process_bytes_peak;  // may be empty; for the summaries
 };
 
 /// Ends with a chain of causes when a stage gives up.

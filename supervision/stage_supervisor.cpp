@@ -315,7 +315,8 @@ class StageSupervisor final : public StageSupervisorActor::base {
     request(inbound_, deadlines.buffer_summary, summary_atom::value)
         .then(
             [this, promise](const InboundStatistics& seen) mutable {
-              promise.deliver(StageSummary{setup_.stage, incarnation_, seen.dropped});
+              promise.deliver(
+                  StageSummary{setup_.stage, incarnation_, seen.dropped, setup_.account->peaks(), 0});
             },
             [promise](caf::error& error) mutable { promise.deliver(error); });
     return promise;

@@ -16,6 +16,8 @@ struct ExecutorCard {
   std::uint64_t cores = 1;
   std::uint64_t memory_bytes = 0;  // that stages may use; 0: not stated
   std::uint64_t placement = 1;     // rises each time the executor starts anew; fences its earlier lives
+  std::string data_address{};        // where it lets downstream stages in; empty: it is in this process
+  double gigaflops = 0;            // measured rate of matrix products on all its cores; 0: not measured
 
   bool operator==(const ExecutorCard&) const = default;
 };

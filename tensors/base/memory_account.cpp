@@ -113,6 +113,15 @@ std::int64_t MemoryAccount::peak_bytes(MemoryComponent component) const {
   return components_.at(static_cast<std::size_t>(component)).peak.load(std::memory_order_relaxed);
 }
 
+MemoryPeaks MemoryAccount::peaks() const {
+  MemoryPeaks peaks;
+  for (std::size_t index = 0; index < memory_component_count; ++index) {
+    peaks.components[index] = peak_bytes(static_cast<MemoryComponent>(index));
+  }
+  peaks.total = peak_total_bytes();
+  return peaks;
+}
+
 void MemoryAccount::reset_peaks() {
   for (Counter& counter : components_) counter.peak.store(counter.current.load());
   total_.peak.store(total_.current.load());

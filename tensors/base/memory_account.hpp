@@ -20,6 +20,16 @@ enum class MemoryComponent : std::uint8_t {
 inline constexpr std::size_t memory_component_count = 5;
 std::string_view to_string(MemoryComponent component);
 
+/// The highest numbers of bytes that an account has seen.
+struct MemoryPeaks {
+  std::array<std::int64_t, memory_component_count> components{};  // by MemoryComponent
+  std::int64_t total = 0;  // at any one moment: at most the sum of the components
+
+  [[nodiscard]] std::int64_t of(MemoryComponent component) const {
+    return components.at(static_cast<std::size_t>(component));
+  }
+};
+
 /// Bytes of one stage, now and at the highest, for each component and in total. Thread-safe. Must outlive
 /// every tensor charged to it.
 class MemoryAccount {
@@ -39,6 +49,7 @@ class MemoryAccount {
   }
   /// The highest sum at any one moment: at most the sum of the components' peaks.
   [[nodiscard]] std::int64_t peak_total_bytes() const { return total_.peak.load(std::memory_order_relaxed); }
+  [[nodiscard]] MemoryPeaks peaks() const;
   /// Forgets the peaks: they start again from what is held now.
   void reset_peaks();
 

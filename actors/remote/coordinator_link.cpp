@@ -1,0 +1,225 @@
+#include "actors/remote/coordinator_link.hpp"
+
+#include <map>
+#include <utility>
+
+#include "actors/checkpoint_files.hpp"
+#include "actors/core/reconnect_policy.hpp"
+#include "actors/deadlines.hpp"
+#include "actors/failure.hpp"
+#include "actors/remote/calibration_payload.hpp"
+#include "actors/remote/connection_events.hpp"
+
+namespace zerolock {
+namespace {
+
+using Type = CoordinatorLinkActor::extend<caf::reacts_to<tick_atom>,
+                                          caf::reacts_to<frame_atom, std::uint64_t, ReceivedFrame>,
+                                          caf::reacts_to<closed_atom, std::uint64_t, std::string>,
+                                          caf::reacts_to<dialled_atom, std::uint64_t, DialOutcome>>;
+
+class CoordinatorLink final : public Type::base {
+ public:
+  CoordinatorLink(caf::actor_config& config, caf::actor_addr parent, CoordinatorLinkSetup setup)
+      : Type::base(config), setup_(std::move(setup)) {
+    contain_failures(this);
+    live_under(this, parent);
+    const auto given = setup_.dial.connection;
+    setup_.dial.connection = control_options(setup_.payload_bytes_max);
+    setup_.dial.connection.silence_limit = given.silence_limit;
+    setup_.dial.connection.link = given.link;
+  }
+
+  [[nodiscard]] const char* name() const override { return "coordinator link"; }
+
+  behavior_type make_behavior() override {
+    dial();
+    return {[](start_atom) {},
+            [this](attach_atom, StageIndex stage, const StageControlActor& control) {
+              stages_[stage] = control;
+              say(control::StageAttached{stage});
+              // The coordinator tells what holds for a new stage; it may know this one from before.
+              if (line_) send(control, line_atom::value, *line_);
+              if (end_at_) send(control, end_at_atom::value, *end_at_);
+            },
+            [this](commit_atom, StageIndex stage, Incarnation incarnation, WindowIndex window) {
+              say(control::WindowCommitted{stage, incarnation, window});
+            },
+            [this](durable_atom, StageIndex stage, WindowIndex window) { say_durable(stage, window); },
+            [](stop_atom) {},
+            [this](report_atom, const WindowReport& report) { say(control::WindowReported{report}); },
+            [this](calibrated_atom, StageIndex stage) { say(control::StageCalibrated{stage}); },
+            [this](spans_atom, const std::vector<TraceSpan>& spans) { say(control::SpansRecorded{spans}); },
+            [this](restart_atom, const StageRestart& restart) { say(control::StageRestarted{restart}); },
+            [this](targets_atom, const CalibrationTargets& targets) {
+              channel_.send(shape_of<control::TargetsMade>(targets), payload_of_targets(targets));
+            },
+            [this](attach_atom, StageIndex stage, Incarnation life, const TargetsReceiverActor& worker) {
+              waiting_[stage] = worker;
+              say(control::TargetsWanted{stage, life});
+            },
+            [](line_atom, WindowIndex) {},
+            [this](control_atom, const ReceivedControl& said) {
+              channel_.send(said.message, said.payload);
+              if (std::holds_alternative<control::ExecutorLeft>(said.message)) leave();
+            },
+            [this](tick_atom) {
+              if (leaving_) {
+                quit(caf::exit_reason::normal);
+              } else {
+                dial();
+              }
+            },
+            [this](frame_atom, std::uint64_t number, const ReceivedFrame& received) {
+              if (number == number_ && connection_) on_frame(*received.frame);
+            },
+            [this](closed_atom, std::uint64_t number, const std::string& cause) {
+              if (number == number_) on_closed(cause);
+            },
+            [this](dialled_atom, std::uint64_t number, const DialOutcome& outcome) {
+              if (number == number_) on_dialled(*outcome.result);
+            }};
+  }
+
+  void on_exit() override {
+    if (connection_) connection_->close("the executor has ended");
+    channel_.lost();
+    connection_ = nullptr;
+    stages_.clear();
+    waiting_.clear();
+    setup_ = {};
+  }
+
+ private:
+  // -- to the coordinator
+
+  void say(const ControlMessage& message) { channel_.send(message); }
+
+  /// The coordinator keeps a copy of each durable state; one that it has is only named again.
+  void say_durable(StageIndex stage, WindowIndex window) {
+    WindowsDone& copied = copied_[stage];
+    at::Tensor state;
+    if (copied < WindowsDone{window}) {
+      state = bytes_of(read_checkpoint_bytes(setup_.checkpoints, stage, window));
+      copied = window;
+    }
+    channel_.send(control::WindowDurable{stage, window}, state);
+  }
+
+  // -- the connection
+
+  void dial() { dial_for(*setup_.network, setup_.dial, caf::actor_cast<DiallerActor>(this), ++number_); }
+
+  void on_dialled(const DialResult& result) {
+    if (const auto* failure = std::get_if<DialFailure>(&result)) {
+      const bool hopeless =
+          failure->kind == DialFailure::Kind::security || failure->kind == DialFailure::Kind::refused;
+      if (hopeless) {
+        quit(make_failure(Failure::permanent, failure->reason));
+      } else {
+        try_again(failure->reason);
+      }
+      return;
+    }
+    connection_ = std::get<Dialled>(result).connection;
+    start_for(*connection_, caf::actor_cast<ConnectionOwnerActor>(this), number_,
+              setup_.payload_bytes_max + control_bytes_max);
+    connection_->send(channel_.opening(setup_.card));
+  }
+
+  /// The first acknowledgement opens the conversation, on a new connection where it was broken off.
+  void on_frame(const Frame& frame) {
+    try {
+      if (channel_.is_open() || frame.type != FrameType::acknowledge) {
+        if (auto received = channel_.received(frame)) act(std::move(*received));
+        if (leaving_ && channel_.settled()) quit(caf::exit_reason::normal);
+        return;
+      }
+      if (!channel_.open(connection_, ControlChannel::read_acknowledgement(frame))) {
+        quit(make_failure(Failure::permanent, "the coordinator is another one than before"));
+        return;
+      }
+      setup_.note(std::string(joined_ ? "joined again: " : "joined: ") + connection_->peer_text());
+      joined_ = true;
+      told_ = false;
+      policy_.succeeded();
+      lost_since_.reset();
+    } catch (const WireError& error) {
+      connection_->close(error.what());
+    }
+  }
+
+  void on_closed(const std::string& cause) {
+    channel_.lost();
+    connection_ = nullptr;
+    if (leaving_) {
+      quit(caf::exit_reason::normal);
+    } else {
+      try_again(cause);
+    }
+  }
+
+  /// Ends when the goodbye has arrived, or will not.
+  void leave() {
+    leaving_ = true;
+    if (!channel_.is_open()) {
+      quit(caf::exit_reason::normal);
+    } else {
+      delayed_send(this, deadlines.executor_farewell, tick_atom::value);
+    }
+  }
+
+  void try_again(const std::string& cause) {
+    if (!lost_since_) lost_since_ = clock().now();
+    if (joined_ && clock().now() - *lost_since_ > deadlines.executor_absence) {
+      quit(make_failure(Failure::permanent, "the coordinator could not be reached for " +
+                                                std::to_string(deadlines.executor_absence.count() / 1000) +
+                                                " s: " + cause));
+      return;
+    }
+    if (!told_) setup_.note("not connected to the coordinator: " + cause + "; trying again");
+    told_ = true;
+    delayed_send(this, policy_.failed(), tick_atom::value);
+  }
+
+  // -- from the coordinator
+
+  void act(ReceivedControl received) {
+    if (const auto* moved = std::get_if<control::LineMoved>(&received.message)) {
+      line_ = std::max(line_, WindowsDone{moved->line});
+      for (const auto& [stage, control] : stages_) send(control, line_atom::value, *line_);
+    } else if (const auto* ends = std::get_if<control::RunEndsAt>(&received.message)) {
+      end_at_ = ends->window;
+      for (const auto& [stage, control] : stages_) send(control, end_at_atom::value, ends->window);
+    } else if (const auto* given = std::get_if<control::TargetsGiven>(&received.message)) {
+      const CalibrationTargets targets = targets_from(*given, received.payload);
+      for (const auto& [stage, worker] : waiting_) send(worker, targets_atom::value, targets);
+      waiting_.clear();
+    } else {
+      send(setup_.owner, control_atom::value, received);
+    }
+  }
+
+  CoordinatorLinkSetup setup_;
+  ControlChannel channel_;
+  std::shared_ptr<Connection> connection_;
+  std::uint64_t number_ = 0;  // of the connection, or of the attempt at one
+  ReconnectPolicy policy_{deadlines.redial_first, deadlines.redial_longest};
+  std::optional<caf::actor_clock::time_point> lost_since_;
+  bool joined_ = false;
+  bool told_ = false;
+  bool leaving_ = false;
+  std::map<StageIndex, StageControlActor> stages_;
+  std::map<StageIndex, TargetsReceiverActor> waiting_;  // for the targets
+  std::map<StageIndex, WindowsDone> copied_;            // states that the coordinator has been sent
+  WindowsDone line_;
+  std::optional<WindowIndex> end_at_;
+};
+
+}  // namespace
+
+CoordinatorLinkActor spawn_coordinator_link(caf::local_actor& parent, CoordinatorLinkSetup setup) {
+  return parent.spawn<CoordinatorLink, caf::monitored>(parent.address(), std::move(setup));
+}
+
+}  // namespace zerolock

@@ -1,0 +1,143 @@
+#include "supervision/assignment.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include "tensors/base/error.hpp"
+#include "tensors/training/settings_text.hpp"
+
+namespace zerolock {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr std::size_t stages_max = 4096;
+
+Json neighbours_to(const std::map<StageIndex, Neighbour>& neighbours) {
+  Json list = Json::array();
+  for (const auto& [boundary, neighbour] : neighbours) {
+    list.push_back({{"boundary", boundary.value},
+                    {"node", neighbour.node},
+                    {"coordinator", neighbour.coordinator},
+                    {"address", neighbour.address}});
+  }
+  return list;
+}
+
+std::map<StageIndex, Neighbour> neighbours_from(const Json& list) {
+  std::map<StageIndex, Neighbour> neighbours;
+  for (const Json& item : list) {
+    neighbours[StageIndex{item.at("boundary").get<std::uint64_t>()}] = {
+        item.at("node").get<std::string>(), item.at("coordinator").get<bool>(),
+        item.at("address").get<std::string>()};
+  }
+  return neighbours;
+}
+
+/// What readers may rely on: contiguous layers, stages that exist, windows and bounds that are not zero.
+void check(const Assignment& assignment, const std::string& where) {
+  const auto refuse = [&where](const char* key, const std::string& reason) {
+    throw InputError(where, std::string(key) + " " + reason);
+  };
+  if (assignment.partition.empty() || assignment.partition.size() > stages_max) {
+    refuse("partition", "must have 1 to " + std::to_string(stages_max) + " stages");
+  }
+  std::int64_t layer = 0;
+  for (const LayerRange& range : assignment.partition) {
+    if (range.first != layer || range.last <= range.first) refuse("partition", "is not contiguous");
+    layer = range.last;
+  }
+  if (assignment.hosted.empty()) refuse("hosted", "names no stage");
+  for (std::size_t i = 0; i < assignment.hosted.size(); ++i) {
+    const StageIndex stage = assignment.hosted[i];
+    if (stage.value >= assignment.partition.size()) refuse("hosted", "names a stage that there is not");
+    if (i > 0 && stage <= assignment.hosted[i - 1]) refuse("hosted", "is not ascending");
+  }
+  if (assignment.first_window.value == 0) refuse("first_window", "must be at least 1");
+  if (assignment.checkpoint_every == 0) refuse("checkpoint_every", "must be at least 1");
+  if (assignment.depth == 0) refuse("depth", "must be at least 1");
+  if (assignment.buffer_bytes_max == 0) refuse("buffer_bytes_max", "must be at least 1");
+  if (assignment.rows_max <= 0 || assignment.sequences_max <= 0) refuse("rows_max", "must be at least 1");
+  if (assignment.width <= 0 || assignment.vocabulary <= 0) refuse("width", "must be at least 1");
+  bool first = true;
+  for (const auto& [windows, count] : assignment.micro_batches.stretches()) {
+    const bool only_window_0 = first && windows == 1;
+    if (windows == 0 || (count == 0 && !only_window_0)) refuse("micro_batches", "has an empty window");
+    first = false;
+  }
+  if (assignment.micro_batches.stretches().empty()) refuse("micro_batches", "is empty");
+  assignment.settings.check(assignment.partition.size());
+}
+
+}  // namespace
+
+std::string assignment_text(const Assignment& assignment) {
+  Json partition = Json::array();
+  for (const LayerRange& range : assignment.partition) partition.push_back({range.first, range.last});
+  Json hosted = Json::array();
+  for (const StageIndex stage : assignment.hosted) hosted.push_back(stage.value);
+  const Json text = {{"run_id", assignment.run_id},
+                     {"partition", partition},
+                     {"hosted", hosted},
+                     {"upstreams", neighbours_to(assignment.upstreams)},
+                     {"downstreams", neighbours_to(assignment.downstreams)},
+                     {"settings", training_settings_text(assignment.settings)},
+                     {"first_window", assignment.first_window.value},
+                     {"last_window", assignment.last_window.value},
+                     {"calibrates", assignment.calibrates},
+                     {"resumed", assignment.resumed},
+                     {"micro_batches", assignment.micro_batches.stretches()},
+                     {"checkpoint_every", assignment.checkpoint_every},
+                     {"restarts_max", assignment.restarts_max},
+                     {"restart_seconds", assignment.restart_seconds},
+                     {"depth", assignment.depth},
+                     {"buffer_bytes_max", assignment.buffer_bytes_max},
+                     {"rows_max", assignment.rows_max},
+                     {"sequences_max", assignment.sequences_max},
+                     {"width", assignment.width},
+                     {"vocabulary", assignment.vocabulary},
+                     {"wire_type", assignment.wire_type},
+                     {"model_hash", assignment.model_hash}};
+  return text.dump();
+}
+
+Assignment assignment_from_text(const std::string& where, const std::string& text) {
+  const Json json = Json::parse(text, nullptr, false);
+  if (json.is_discarded()) throw InputError(where, "is not JSON");
+  Assignment assignment;
+  try {
+    assignment.run_id = json.at("run_id").get<std::string>();
+    for (const Json& range : json.at("partition")) {
+      assignment.partition.push_back({range.at(0).get<std::int64_t>(), range.at(1).get<std::int64_t>()});
+    }
+    for (const Json& stage : json.at("hosted")) {
+      assignment.hosted.push_back(StageIndex{stage.get<std::uint64_t>()});
+    }
+    assignment.upstreams = neighbours_from(json.at("upstreams"));
+    assignment.downstreams = neighbours_from(json.at("downstreams"));
+    assignment.settings =
+        training_settings_from_text(where + ": settings", json.at("settings").get<std::string>());
+    assignment.first_window = WindowIndex{json.at("first_window").get<std::uint64_t>()};
+    assignment.last_window = WindowIndex{json.at("last_window").get<std::uint64_t>()};
+    assignment.calibrates = json.at("calibrates").get<bool>();
+    assignment.resumed = json.at("resumed").get<bool>();
+    assignment.micro_batches =
+        MicroBatchCounts(json.at("micro_batches").get<std::vector<MicroBatchCounts::Stretch>>());
+    assignment.checkpoint_every = json.at("checkpoint_every").get<std::uint64_t>();
+    assignment.restarts_max = json.at("restarts_max").get<std::uint64_t>();
+    assignment.restart_seconds = json.at("restart_seconds").get<std::uint64_t>();
+    assignment.depth = json.at("depth").get<std::uint64_t>();
+    assignment.buffer_bytes_max = json.at("buffer_bytes_max").get<std::uint64_t>();
+    assignment.rows_max = json.at("rows_max").get<std::int64_t>();
+    assignment.sequences_max = json.at("sequences_max").get<std::int64_t>();
+    assignment.width = json.at("width").get<std::int64_t>();
+    assignment.vocabulary = json.at("vocabulary").get<std::int64_t>();
+    assignment.wire_type = json.at("wire_type").get<std::string>();
+    assignment.model_hash = json.at("model_hash").get<std::string>();
+  } catch (const Json::exception& error) {
+    throw InputError(where, std::string("is not an assignment: ") + error.what());
+  }
+  check(assignment, where);
+  return assignment;
+}
+
+}  // namespace zerolock

@@ -1,0 +1,58 @@
+#pragma once
+/// What a coordinator tells an executor to run, as text: everything but the weights.
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "actors/core/micro_batch_counts.hpp"
+#include "tensors/base/indices.hpp"
+#include "tensors/training/settings.hpp"
+
+namespace zerolock {
+
+/// Who is on the other side of a boundary.
+struct Neighbour {
+  std::string node;  // its name
+  bool coordinator = false;
+  std::string address;  // where it lets downstreams in; not needed of a downstream
+};
+
+struct Assignment {
+  std::string run_id;
+  std::vector<LayerRange> partition;  // of all stages
+  std::vector<StageIndex> hosted;     // by this executor, ascending
+  /// Of stages whose upstream, or downstream, is in another process: by the stage into which the boundary
+  /// leads.
+  std::map<StageIndex, Neighbour> upstreams;
+  std::map<StageIndex, Neighbour> downstreams;
+
+  TrainingSettings settings;
+  WindowIndex first_window{1};
+  WindowIndex last_window{1};
+  bool calibrates = false;
+  bool resumed = false;  // initial states have been sent
+  MicroBatchCounts micro_batches;
+  std::uint64_t checkpoint_every = 1;
+  std::uint64_t restarts_max = 5;
+  std::uint64_t restart_seconds = 60;
+
+  std::uint64_t depth = 4;
+  std::uint64_t buffer_bytes_max = 0;
+  std::int64_t rows_max = 0;       // of a micro-batch
+  std::int64_t sequences_max = 0;  // the same
+  std::int64_t width = 0;          // of a hidden state
+  std::int64_t vocabulary = 0;
+  std::string wire_type = "fp32";  // transport/entry_frame.hpp
+
+  /// Names the model; what of it a stage needs is fetched by that name. Empty: no model is needed.
+  std::string model_hash;
+};
+
+/// One line of JSON.
+std::string assignment_text(const Assignment& assignment);
+/// Reads that text. Throws InputError that begins with `where` and names the key.
+Assignment assignment_from_text(const std::string& where, const std::string& text);
+
+}  // namespace zerolock

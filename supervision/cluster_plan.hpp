@@ -1,0 +1,71 @@
+#pragma once
+/// What a run is to do, what it tells meanwhile, and how it ended, wherever its stages are.
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "actors/core/reports.hpp"
+#include "tensors/base/indices.hpp"
+#include "tensors/base/memory_account.hpp"
+#include "tensors/training/stage_backend.hpp"
+
+namespace zerolock {
+
+inline constexpr const char* program_version = "0.1.0";  // all processes of a run have the same
+
+struct ClusterPlan {
+  std::string run_id;
+  std::uint64_t stages = 1;
+  WindowIndex first_window{1};  // the first to train; resumed states belong to the one before
+  WindowIndex last_window{1};
+  /// Some stage has a readout that is fitted before training. A run from window 1 without resumed states then
+  /// begins with window 0, the provider's calibration rows, of which there must be some; each stage must have
+  /// room for all of their hidden states within buffer_bytes_max. A run that resumes has what was fitted in
+  /// its states.
+  bool calibrate = false;
+  std::uint64_t depth = 4;                              // entries in flight across a boundary at most
+  std::size_t buffer_bytes_max = std::size_t{1} << 30;  // of each buffer
+  std::uint64_t checkpoint_every = 1;                   // windows; the last window is always made durable
+  std::filesystem::path checkpoints;                    // folder; one folder for each stage below it
+  std::vector<StageState> resume_from;  // empty, or a state for each stage, of the window before first_window
+  std::uint64_t restarts_max = 5;  // of one stage within restart_period, then the run stops with the causes
+  std::chrono::seconds restart_period{60};
+};
+
+/// Called from one actor, in order. Must not block.
+struct ClusterObserver {
+  std::function<void(const WindowReport&)> window_committed = [](const WindowReport&) {};
+  /// The stage's calibration is durable and will not be repeated. Once for each stage of a run that
+  /// calibrates.
+  std::function<void(StageIndex)> calibrated = [](StageIndex) {};
+  std::function<void(const TraceSpan&)> span = [](const TraceSpan&) {};
+  /// "stage 1 restarted from window 3 (incarnation 2): CAUSE", or "stage 1 restarted its calibration (...):
+  /// CAUSE"
+  std::function<void(StageIndex, Incarnation, const std::string&)> restarted = [](StageIndex, Incarnation,
+                                                                                  const std::string&) {};
+};
+
+struct StageOutcome {
+  Incarnation incarnation;
+  StageState state;                      // of the last committed window
+  std::uint64_t duplicates_dropped = 0;  // entries that arrived again and changed nothing
+  MemoryPeaks peaks;
+  std::uint64_t process_bytes_peak = 0;  // of the stage's own process; 0 where it shares the coordinator's
+};
+
+struct ClusterOutcome {
+  enum class Kind { finished, stopped, failed } kind = Kind::failed;
+  WindowIndex durable;               // the recovery line: what --resume goes on from
+  std::vector<StageOutcome> stages;  // finished and stopped
+  std::string failure;               // failed: the chain of causes, one line
+  bool bad_input = false;            // failed: `failure` is the message of an InputError: exit status 2
+};
+
+/// Whether the run begins with window 0.
+bool calibrates(const ClusterPlan& plan);
+
+}  // namespace zerolock

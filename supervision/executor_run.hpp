@@ -1,0 +1,51 @@
+#pragma once
+/// An executor: joins a coordinator, runs the stages that it is given, and ends with the run.
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "actors/core/fault_point.hpp"
+#include "actors/core/membership_core.hpp"
+#include "supervision/assignment.hpp"
+#include "supervision/local_cluster.hpp"
+#include "transport/network.hpp"
+
+namespace zerolock {
+
+struct ExecutorPlan {
+  std::string name;   // of the node
+  ExecutorCard card;  // name, version, placement and data address are filled in
+
+  Address coordinator;
+  Security security = Security::plain();   // towards the coordinator and other executors
+  std::string token;                       // of the run; needed without TLS
+  Address listen;                          // for downstream stages of other executors; port 0: any
+  std::optional<std::string> public_host;  // how others reach it; otherwise as `listen` says
+  LinkProfile link;                        // of what it sends downstream
+
+  std::filesystem::path work;  // its checkpoints; a folder of its own, emptied at the start
+  /// What makes the stages' backends, called in a stage's own thread, once for each assignment.
+  std::function<BackendFactory(const Assignment&)> prepare;
+  std::function<bool()> stop_requested;          // polled; leaves the run if it may
+  std::function<void(const std::string&)> note;  // one line for the log; called by any thread
+  FaultHook fault;                               // may be empty
+};
+
+struct ExecutorEnd {
+  bool finished = false;   // the run ended, or needed this executor no more
+  bool bad_input = false;  // `failure` is the message of an InputError
+  std::string failure;     // the chain of causes
+};
+
+/// Blocks until the run has ended or cannot go on here. Throws InputError if it cannot listen.
+ExecutorEnd run_executor(const ExecutorPlan& plan);
+
+/// Proportional set size of this process in bytes, which counts shared pages by their share; 0 if the system
+/// does not tell. The second is the highest that the first has returned.
+std::uint64_t process_bytes_now();
+std::uint64_t process_bytes_peak();
+
+}  // namespace zerolock
