@@ -1,6 +1,7 @@
 #include "tensors/files/model_manifest.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <set>
@@ -15,7 +16,6 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::size_t text_bytes_max = std::size_t{64} << 20U;  // the parts of more than 2 TiB
 constexpr std::size_t files_max = 4096;
 constexpr std::size_t name_bytes_max = 255;
 constexpr std::uint64_t file_bytes_max = std::uint64_t{1} << 44U;
@@ -130,6 +130,27 @@ std::string ModelManifest::place_of(const ModelPart& part) const {
          std::to_string(part.offset + part.length - 1);
 }
 
+ModelManifest merge_model_manifests(const std::string& where, const ModelManifest& left,
+                                    const ModelManifest& right) {
+  if (left.content_hash != right.content_hash) {
+    throw InputError(where, "are of two models, " + left.content_hash + " and " + right.content_hash);
+  }
+  if (left.gguf != right.gguf || left.files != right.files) {
+    throw InputError(where, "are of one model in different files");
+  }
+  ModelManifest merged{left.content_hash, left.gguf, left.files, {}};
+  std::set_union(left.parts.begin(), left.parts.end(), right.parts.begin(), right.parts.end(),
+                 std::back_inserter(merged.parts));
+  const auto overlap = std::adjacent_find(
+      merged.parts.begin(), merged.parts.end(), [](const ModelPart& before, const ModelPart& after) {
+        return before.file == after.file && after.offset < before.offset + before.length;
+      });
+  if (overlap != merged.parts.end()) {
+    throw InputError(where, "do not agree on " + merged.place_of(*overlap));
+  }
+  return merged;
+}
+
 std::string model_manifest_text(const ModelManifest& manifest) {
   json files = json::array();
   for (const ModelFileSize& file : manifest.files) files.push_back(json::array({file.name, file.bytes}));
@@ -145,9 +166,9 @@ std::string model_manifest_text(const ModelManifest& manifest) {
 }
 
 ModelManifest model_manifest_from_text(const std::string& where, std::string_view text) {
-  if (text.size() > text_bytes_max) {
+  if (text.size() > model_manifest_text_bytes_max) {
     throw InputError(where, "has " + std::to_string(text.size()) + " bytes; at most " +
-                                std::to_string(text_bytes_max) + " are allowed");
+                                std::to_string(model_manifest_text_bytes_max) + " are allowed");
   }
   const json document = parse_json_object(where, text);
   for (const auto& [key, value] : document.items()) {

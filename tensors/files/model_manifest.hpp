@@ -2,6 +2,7 @@
 /// What of a model's files a device needs, in parts with checksums, and its text form for the way there.
 
 #include <compare>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -10,6 +11,8 @@
 namespace zerolock {
 
 inline constexpr std::uint64_t model_part_bytes_max = std::uint64_t{4} << 20U;
+/// The longest text of a manifest: the parts of more than 2 TiB.
+inline constexpr std::size_t model_manifest_text_bytes_max = std::size_t{64} << 20U;
 
 /// A file of the model: its name within the model's folder, and its size.
 struct ModelFileSize {
@@ -44,6 +47,11 @@ struct ModelManifest {
   /// "model.safetensors, bytes 4096 to 8191", for messages.
   [[nodiscard]] std::string place_of(const ModelPart& part) const;
 };
+
+/// What two stages of one device need together. Throws InputError that begins with `where` if the manifests
+/// are of different models or files, or cut or hash them differently.
+ModelManifest merge_model_manifests(const std::string& where, const ModelManifest& left,
+                                    const ModelManifest& right);
 
 /// One line of JSON.
 std::string model_manifest_text(const ModelManifest& manifest);

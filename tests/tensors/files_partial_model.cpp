@@ -338,6 +338,33 @@ TEST_CASE("manifests come back from their text", "[parts]") {
   }
 }
 
+TEST_CASE("manifests of several stages merge into what they need together", "[parts]") {
+  const ServedModel served("sharded");
+  const auto merged = [](const ModelManifest& left, const ModelManifest& right) {
+    return merge_model_manifests("the manifests", left, right);
+  };
+  const ModelManifest first = served.stage(0);
+  const ModelManifest last = served.stage(2);
+  REQUIRE(merged(first, first) == first);
+  REQUIRE(merged(first, served.stage(1)) == served.parts.manifest({0, 4}, true));
+  REQUIRE(merged(first, last) == merged(last, first));
+  REQUIRE(merged(merged(first, last), served.stage(1)) == served.parts.manifest({0, 6}, true));
+  const auto refused = [&](const ModelManifest& other, const std::string& reason) {
+    REQUIRE_THROWS_WITH(merged(first, other), Catch::StartsWith("the manifests: ") && Contains(reason));
+    REQUIRE_THROWS_AS(merged(other, first), InputError);
+  };
+  ModelManifest other = last;
+  other.content_hash = std::string(64, '0');
+  refused(other, "are of two models");
+  refused(ServedModel("folder").stage(2), "one model in different files");
+  other = first;
+  other.parts.back().sha256 = std::string(64, '0');
+  refused(other, "do not agree on " + first.place_of(first.parts.back()));
+  other = first;
+  other.parts.back().length -= 1;
+  refused(other, "do not agree on ");
+}
+
 TEST_CASE("hostile manifests are refused before anything is made of them", "[parts][bad-input]") {
   const ServedModel served("folder");
   const json good = json::parse(model_manifest_text(served.stage(0)));
