@@ -10,6 +10,7 @@ namespace {
 
 std::string cell(const nlohmann::ordered_json& value) {
   if (value.is_string()) return value.get<std::string>();
+  if (value.is_null()) return "-";
   if (!value.is_number_float()) return value.dump();
   char text[64];
   std::snprintf(text, sizeof text, "%.4g", value.get<double>());

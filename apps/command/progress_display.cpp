@@ -42,6 +42,17 @@ ProgressDisplay::ProgressDisplay(std::uint64_t stages, WindowIndex first, Window
       start_(std::chrono::steady_clock::now()),
       losses_(stages, std::nan("")) {}
 
+void ProgressDisplay::calibrated(StageIndex stage) {
+  calibrated_.insert(stage.value);
+  start_ = std::chrono::steady_clock::now();
+  const std::string line = calibration_line(stage);
+  if (terminal_) {
+    draw(calibrated_.size(), losses_.size(), line);
+  } else {
+    spdlog::info("{}", line);
+  }
+}
+
 void ProgressDisplay::window_committed(const WindowReport& report) {
   losses_.at(report.stage.value) = report.loss.task_loss;
   if (report.stage.value + 1 != losses_.size()) return;
@@ -51,20 +62,28 @@ void ProgressDisplay::window_committed(const WindowReport& report) {
   examples_ += report.loss.examples;
   const std::string line = status_line(std::chrono::steady_clock::now() - start_);
   if (terminal_) {
-    const auto filled =
-        static_cast<std::size_t>(bar_width * windows_done_ / std::max<std::uint64_t>(1, last_ - first_ + 1));
-    const std::string bar = std::string(filled, '#') + std::string(bar_width - filled, '.');
-    std::fprintf(stderr, "\r\x1b[K[%s] %s", bar.c_str(), line.c_str());
-    std::fflush(stderr);
-    drawn_ = true;
+    draw(windows_done_, last_ - first_ + 1, line);
   } else if (done % windows_per_line_ == 0 || report.window.value == last_) {
     spdlog::info("{}", line);
   }
 }
 
+void ProgressDisplay::draw(std::uint64_t done, std::uint64_t of, const std::string& line) {
+  const auto filled = static_cast<std::size_t>(bar_width * done / std::max<std::uint64_t>(1, of));
+  const std::string bar = std::string(filled, '#') + std::string(bar_width - filled, '.');
+  std::fprintf(stderr, "\r\x1b[K[%s] %s", bar.c_str(), line.c_str());
+  std::fflush(stderr);
+  drawn_ = true;
+}
+
 void ProgressDisplay::finish() {
   if (drawn_) std::fputs("\n", stderr);
   drawn_ = false;
+}
+
+std::string ProgressDisplay::calibration_line(StageIndex stage) const {
+  return "calibrating: stage " + std::to_string(stage.value) + " done (" +
+         std::to_string(calibrated_.size()) + " of " + std::to_string(losses_.size()) + ")";
 }
 
 std::string ProgressDisplay::status_line(std::chrono::duration<double> elapsed) const {

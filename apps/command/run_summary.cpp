@@ -7,13 +7,13 @@ namespace zerolock {
 
 namespace {
 
-nlohmann::ordered_json peak_bytes(const MemoryAccount& account) {
+nlohmann::ordered_json peak_bytes(const MemoryPeaks& measured) {
   nlohmann::ordered_json peaks;
   for (std::size_t index = 0; index < memory_component_count; ++index) {
     const auto component = static_cast<MemoryComponent>(index);
-    peaks[std::string(to_string(component))] = account.peak_bytes(component);
+    peaks[std::string(to_string(component))] = measured.of(component);
   }
-  peaks["total"] = account.peak_total_bytes();
+  peaks["total"] = measured.total;
   return peaks;
 }
 
@@ -28,7 +28,6 @@ void raise_to(nlohmann::ordered_json& peaks, const nlohmann::ordered_json& earli
 }  // namespace
 
 nlohmann::ordered_json make_summary(const SummaryFacts& facts, const MetricsFile& metrics,
-                                    const std::vector<std::unique_ptr<MemoryAccount>>& accounts,
                                     const nlohmann::ordered_json& earlier) {
   std::int64_t examples = 0;
   std::vector<nlohmann::ordered_json> final_losses(facts.partition.size());
@@ -41,7 +40,7 @@ nlohmann::ordered_json make_summary(const SummaryFacts& facts, const MetricsFile
   for (std::size_t stage = 0; stage < facts.partition.size(); ++stage) {
     const LayerRange& range = facts.partition[stage];
     const nlohmann::ordered_json layers = {range.first, range.last - 1};
-    nlohmann::ordered_json peaks = peak_bytes(*accounts[stage]);
+    nlohmann::ordered_json peaks = peak_bytes(facts.peaks[stage]);
     if (earlier.is_object() && earlier.contains("stages") && stage < earlier["stages"].size() &&
         earlier["stages"][stage].value("layers", nlohmann::ordered_json()) == layers) {
       raise_to(peaks, earlier["stages"][stage]["peak_bytes"]);
@@ -52,6 +51,9 @@ nlohmann::ordered_json make_summary(const SummaryFacts& facts, const MetricsFile
                       {"restarts", facts.restarts[stage]},
                       {"final_task_loss", final_losses[stage]},
                       {"peak_bytes", peaks}});
+    if (facts.process_bytes_peaks[stage] > 0) {
+      stages.back()["pss_peak_bytes"] = facts.process_bytes_peaks[stage];
+    }
   }
   const double per_second = facts.wall_seconds > 0 ? static_cast<double>(examples) / facts.wall_seconds : 0.0;
   return {{"status", facts.status},

@@ -23,13 +23,14 @@ struct SummaryFacts {
   std::vector<LayerRange> partition;
   std::vector<std::uint64_t> incarnations;
   std::vector<std::uint64_t> restarts;
-  std::string adapter_sha256;  // of adapter_model.safetensors
+  std::vector<MemoryPeaks> peaks;                  // of the stages, in this session
+  std::vector<std::uint64_t> process_bytes_peaks;  // of the stages' own processes; 0: they have none
+  std::string adapter_sha256;                      // of adapter_model.safetensors
 };
 
-/// Peaks are of this session's accounts, or of `earlier` (an earlier session's summary, or null) where those
+/// Peaks are of this session, or of `earlier` (an earlier session's summary, or null) where those
 /// are higher and the stages had the same layers.
 nlohmann::ordered_json make_summary(const SummaryFacts& facts, const MetricsFile& metrics,
-                                    const std::vector<std::unique_ptr<MemoryAccount>>& accounts,
                                     const nlohmann::ordered_json& earlier);
 
 /// The summary as a few lines for people.

@@ -1,26 +1,13 @@
-/// zerolock train: fine-tunes a model on this machine, all stages as actors of this process.
+/// zerolock train: fine-tunes a model on this machine, its stages as threads or processes.
 
-#include <spdlog/spdlog.h>
-
-#include <cstdio>
-#include <functional>
-#include <set>
-
-#include "apps/command/command.hpp"
-#include "apps/command/interrupt_watch.hpp"
-#include "apps/command/opened_model.hpp"
-#include "apps/command/run_summary.hpp"
-#include "apps/command/text_file.hpp"
-#include "apps/command/train_options.hpp"
-#include "apps/command/training_session.hpp"
+#include "apps/command/training_command.hpp"
 #include "tensors/base/error.hpp"
-#include "tensors/base/sgemm.hpp"
 
 namespace zerolock {
 
 namespace {
 
-class TrainCommand : public Command {
+class TrainCommand : public TrainingCommand {
  public:
   [[nodiscard]] const char* name() const override { return "train"; }
   [[nodiscard]] const char* summary() const override { return "fine-tune a model in stages on this machine"; }
@@ -29,95 +16,16 @@ class TrainCommand : public Command {
            "--stages 3";
   }
 
-  void declare(OptionTable& table) override { options_.declare(table); }
-
-  int run(OptionTable& table) override {
-    read_configuration(table);
-    options_.complete(table);
-    if (options_.print_config) {
-      if (options_.recipe != Recipe::none) {
-        prepare_compute();
-        static_cast<void>(resolve_recipe(options_, open_training_sources(options_), by_hand(table)));
+ protected:
+  ClusterRunner runner(const TrainingInputs& inputs, const RunFolder& folder, const RunRecord&) override {
+    if (options().placement == Placement::threads) {
+      if (options().link != "local") {
+        throw InputError("--link", "stages that are threads have no links; use --placement processes");
       }
-      std::fputs(table.to_toml().c_str(), stdout);
-      return status_done;
+      return thread_runner(inputs);
     }
-    block_interrupts();
-    start_log(options_.log);
-    prepare_compute();
-    const RunFolder folder(*options_.out);
-    const TrainingSources sources = open_training_sources(options_);
-    const std::optional<RecipeReport> recipe = resolve_recipe(options_, sources, by_hand(table));
-    const TrainingInputs inputs = open_training_inputs(options_, sources);
-    StartingPoint start = options_.resume ? start_resumed_run(options_, inputs, folder)
-                                          : start_new_run(options_, inputs, folder);
-    if (recipe && !options_.resume) start.record.recipe = recipe->to_json();
-    folder.create();
-    require_fast_sgemm();
-    write_text_file(folder.config(), table.to_toml());
-    if (recipe && !options_.resume) spdlog::info("{}", recipe->text());
-    say_what_is_trained(inputs, start);
-    return train(inputs, folder, std::move(start));
+    return process_runner(options(), inputs, folder, parse_link_profile(options().link, "--link"));
   }
-
- private:
-  /// Which of a recipe's options it must leave alone. A resumed run's file has them all, resolved; a recipe
-  /// on the command line is then asked for anew, and compared with what the run was made with.
-  [[nodiscard]] std::function<bool(const std::string&)> by_hand(const OptionTable& table) const {
-    if (options_.resume && on_command_line_.count("recipe") > 0) {
-      return [this](const std::string& flag) { return on_command_line_.count(flag) > 0; };
-    }
-    return [&table](const std::string& flag) { return table.given(flag); };
-  }
-
-  /// A resumed run starts from the options it was made with.
-  void read_configuration(OptionTable& table) {
-    for (const std::string& flag : table.names()) {
-      if (table.given(flag)) on_command_line_.insert(flag);
-    }
-    if (!options_.resume) {
-      if (options_.config) table.read(*options_.config);
-      return;
-    }
-    const RunFolder folder(*options_.resume);
-    static_cast<void>(folder.read_record());  // for its error where there is no run
-    const bool elsewhere =
-        table.given("out") && std::filesystem::absolute(*options_.out).lexically_normal() !=
-                                  std::filesystem::absolute(folder.path()).lexically_normal();
-    if (elsewhere) throw InputError("--out", "a resumed run goes on in its own folder; leave --out away");
-    table.read(options_.config ? *options_.config : folder.config());
-    options_.out = options_.resume;
-  }
-
-  void say_what_is_trained(const TrainingInputs& inputs, const StartingPoint& start) const {
-    for (const std::string& warning : start.warnings) spdlog::warn("{}", warning);
-    for (const std::string& warning : dataset_warnings(*inputs.dataset)) spdlog::warn("{}", warning);
-    for (const std::string& note : window_notes(inputs, options_)) spdlog::info("{}", note);
-    std::string layers;
-    for (const LayerRange& range : inputs.partition) {
-      layers +=
-          (layers.empty() ? "" : ", ") + std::to_string(range.first) + "-" + std::to_string(range.last - 1);
-    }
-    spdlog::info("{} rows, windows {} to {}, {} stages with layers {}", inputs.dataset->examples.size(),
-                 start.first_window.value, start.record.last_window, inputs.partition.size(), layers);
-  }
-
-  int train(const TrainingInputs& inputs, const RunFolder& folder, StartingPoint start) const {
-    const InterruptWatch interrupts(
-        [] { spdlog::warn("stopping after the windows under way; interrupt again to stop at once"); });
-    TrainingSession session(options_, inputs, folder, std::move(start));
-    const int status = session.run([&interrupts] { return interrupts.requested(); });
-    if (!session.summary().is_null()) {
-      const std::string text =
-          options_.json ? session.summary().dump() + "\n" : summary_text(session.summary());
-      std::fputs(text.c_str(), stdout);
-      if (!options_.json) std::printf("adapter: %s\n", folder.adapter().c_str());
-    }
-    return status;
-  }
-
-  TrainOptions options_;
-  std::set<std::string> on_command_line_;  // flags without their dashes
 };
 
 }  // namespace

@@ -160,7 +160,11 @@ void declare_optimisation(TrainOptions& options, OptionTable& table) {
 }
 
 void declare_runtime(TrainOptions& options, OptionTable& table) {
-  table.choice("placement", options.placement, {{"threads", Placement::threads}}, "where stages run");
+  table.choice("placement", options.placement,
+               {{"threads", Placement::threads}, {"processes", Placement::processes}},
+               "stages as threads of this process, or a process for each");
+  table.text("link", options.link,
+             "link to imitate between processes: local, wifi, mobile, constrained, or as in 30ms,50Mbit");
   table.choice("schedule", options.schedule, {{"zerolock", StageSchedule::zerolock}},
                "order of a stage's work");
   table.choice("recipe", options.recipe,
@@ -174,10 +178,7 @@ void declare_runtime(TrainOptions& options, OptionTable& table) {
   table.integer("early-stop", options.early_stop, 1, count_max,
                 "stop after so many evaluations without improvement");
   options.log.declare(table);
-  table.later("link", true, "stages run as threads of one process, without links");
   table.later("faults", true, "faults cannot be injected from the command line");
-  table.later("tls", true, "stages run as threads of one process, without links");
-  table.later("insecure", false, "stages run as threads of one process, without links");
 }
 
 }  // namespace
@@ -194,6 +195,12 @@ void TrainOptions::declare(OptionTable& table) {
 // ----------------------------------------------------------------------------------
 
 void TrainOptions::complete(const OptionTable& table) {
+  complete_model(table);
+  if (!rows.data) throw InputError("--data", "is required: a .csv, .jsonl or text file");
+  if (!out) throw InputError("--out", "is required: a folder for the run");
+}
+
+void TrainOptions::complete_model(const OptionTable& table) {
   table.check_alternatives();
   check_targets(settings.lora.targets);
   if (!stages && layers.empty()) stages = 3;
@@ -202,8 +209,6 @@ void TrainOptions::complete(const OptionTable& table) {
   settings.lora.rank = static_cast<std::int64_t>(rank);
   if (early_stop && !eval_data) throw InputError("--early-stop", "needs --eval-data");
   if (!model) throw InputError("--model", "is required: a Hugging Face folder or a GGUF file");
-  if (!rows.data) throw InputError("--data", "is required: a .csv, .jsonl or text file");
-  if (!out) throw InputError("--out", "is required: a folder for the run");
 }
 
 std::vector<LayerRange> TrainOptions::partition(std::int64_t model_layers) const {

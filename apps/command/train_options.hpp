@@ -19,7 +19,7 @@
 
 namespace zerolock {
 
-enum class Placement { threads };
+enum class Placement { threads, processes };
 enum class StageSchedule { zerolock };
 /// Presets of learning options; see recipe.hpp.
 enum class Recipe { automatic, paper, none };
@@ -98,6 +98,7 @@ struct TrainOptions {
   std::optional<std::uint64_t> early_stop;  // after so many evaluations without improvement
 
   Placement placement = Placement::threads;
+  std::string link = "local";  // between processes; see transport/link_profile.hpp
   StageSchedule schedule = StageSchedule::zerolock;
   Recipe recipe = Recipe::automatic;
   std::uint64_t depth = 4;
@@ -109,6 +110,8 @@ struct TrainOptions {
   void declare(OptionTable& table);
   /// What has to hold between options; fills what follows from others (3 stages, 1 epoch). Throws InputError.
   void complete(const OptionTable& table);
+  /// The same for commands that need neither rows nor a folder.
+  void complete_model(const OptionTable& table);
 
   /// Layer ranges of the stages for a model of that many layers. Throws InputError.
   [[nodiscard]] std::vector<LayerRange> partition(std::int64_t model_layers) const;

@@ -11,19 +11,6 @@ namespace zerolock {
 
 namespace {
 
-/// The ids that restricted readouts are over; empty if no stage has one.
-std::vector<std::int64_t> label_tokens(const TrainOptions& options, const TrainingSources& sources) {
-  const bool classes = !sources.dataset->labels.empty();
-  const bool wanted = options.inner_head.restricted(classes) || options.last_head.restricted(classes);
-  if (!wanted) return {};
-  if (!classes) {
-    throw InputError("--head", "'restricted' needs rows with a class; " + options.rows.data->string() +
-                                   " has none (name them with --labels, or use --head static)");
-  }
-  return label_token_ids(*sources.model.tokenizer, sources.dataset->labels,
-                         sources.prompt ? &*sources.prompt : nullptr);
-}
-
 std::uint64_t state_bytes(const StageState& state) {
   std::uint64_t bytes = 0;
   for (const auto& [name, tensor] : state.tensors) bytes += tensor.nbytes();
@@ -40,15 +27,32 @@ BackendFactory TrainingInputs::backend_factory() const {
   };
 }
 
+std::vector<std::int64_t> restricted_tokens(const TrainOptions& options, const TrainingSources& sources) {
+  const bool classes = !sources.dataset->labels.empty();
+  const bool wanted = options.inner_head.restricted(classes) || options.last_head.restricted(classes);
+  if (!wanted) return {};
+  if (!classes) {
+    const std::string rows =
+        options.rows.data ? options.rows.data->string() + " has none" : "without --data there are none";
+    throw InputError("--head", "'restricted' needs rows with a class; " + rows +
+                                   " (name them with --labels, or use --head static)");
+  }
+  return label_token_ids(*sources.model.tokenizer, sources.dataset->labels,
+                         sources.prompt ? &*sources.prompt : nullptr);
+}
+
+void check_sequence_length(const TrainOptions& options, const ModelConfig& config) {
+  if (options.rows.sequence_length <= static_cast<std::uint64_t>(config.context_length)) return;
+  throw InputError("--seq", "'" + std::to_string(options.rows.sequence_length) +
+                                "' is more than the model's context; allowed: 2 to " +
+                                std::to_string(config.context_length));
+}
+
 TrainingSources open_training_sources(const TrainOptions& options) {
   TrainingSources sources;
   sources.model = open_model(*options.model);
   const ModelConfig& config = sources.model.files->config();
-  if (options.rows.sequence_length > static_cast<std::uint64_t>(config.context_length)) {
-    throw InputError("--seq", "'" + std::to_string(options.rows.sequence_length) +
-                                  "' is more than the model's context; allowed: 2 to " +
-                                  std::to_string(config.context_length));
-  }
+  check_sequence_length(options, config);
   static_cast<void>(options.partition(config.layers));  // for its errors, before rows are read
   const DatasetOptions dataset_options = options.rows.dataset_options();
   sources.dataset = std::make_shared<const Dataset>(
@@ -87,8 +91,8 @@ TrainingInputs open_training_inputs(const TrainOptions& options, const TrainingS
     batches.calibration_rows = options.calibration_rows;
   }
   inputs.batches = make_batch_plan(inputs.dataset, batches);
-  inputs.settings =
-      options.stage_settings(stages, label_tokens(options, sources), inputs.batches->last_window().value);
+  inputs.settings = options.stage_settings(stages, restricted_tokens(options, sources),
+                                           inputs.batches->last_window().value);
   const BackendFactory make_backend = inputs.backend_factory();
   for (std::uint64_t stage = 0; stage < stages; ++stage) {
     MemoryAccount scratch;

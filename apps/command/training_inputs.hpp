@@ -27,6 +27,13 @@ struct TrainingSources {
 /// Throws InputError for the first thing that does not fit, the number of stages included.
 TrainingSources open_training_sources(const TrainOptions& options);
 
+/// The ids that restricted readouts are over; empty if no stage has one. Throws InputError if the rows have
+/// no classes, or their answers are not single tokens.
+std::vector<std::int64_t> restricted_tokens(const TrainOptions& options, const TrainingSources& sources);
+
+/// Throws InputError if rows may be longer than the model's context.
+void check_sequence_length(const TrainOptions& options, const ModelConfig& config);
+
 /// Lets the recipe of the options set what `by_hand` does not name. Nothing for the recipe none.
 std::optional<RecipeReport> resolve_recipe(TrainOptions& options, const TrainingSources& sources,
                                            const std::function<bool(const std::string& flag)>& by_hand);

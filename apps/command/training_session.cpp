@@ -23,19 +23,6 @@ namespace {
 constexpr std::uint64_t checkpoints_at_once = 3;
 constexpr std::uint64_t other_files_bytes = 16 * 1024 * 1024;
 
-RunRecord planned_record(const TrainOptions& options, const TrainingInputs& inputs) {
-  RunRecord record;
-  record.model_path = std::filesystem::absolute(*options.model).lexically_normal().string();
-  record.model_hash = inputs.model.files->content_hash();
-  record.data_path = std::filesystem::absolute(*options.rows.data).lexically_normal().string();
-  record.data_hash = inputs.dataset->content_hash;
-  record.settings = options.deciding_settings();
-  record.partition = inputs.partition;
-  record.last_window = inputs.batches->last_window().value;
-  record.restarts.assign(inputs.partition.size(), 0);
-  return record;
-}
-
 std::string new_run_id(const RunRecord& record) {
   const auto now = std::chrono::system_clock::now().time_since_epoch().count();
   return sha256_of(record.to_json().dump() + std::to_string(now) + " " + std::to_string(::getpid()))
@@ -75,6 +62,19 @@ void check_readouts_fit(const TrainingInputs& inputs, const std::vector<StageSta
 }
 
 }  // namespace
+
+RunRecord planned_record(const TrainOptions& options, const TrainingInputs& inputs) {
+  RunRecord record;
+  record.model_path = std::filesystem::absolute(*options.model).lexically_normal().string();
+  record.model_hash = inputs.model.files->content_hash();
+  record.data_path = std::filesystem::absolute(*options.rows.data).lexically_normal().string();
+  record.data_hash = inputs.dataset->content_hash;
+  record.settings = options.deciding_settings();
+  record.partition = inputs.partition;
+  record.last_window = inputs.batches->last_window().value;
+  record.restarts.assign(inputs.partition.size(), 0);
+  return record;
+}
 
 StartingPoint start_new_run(const TrainOptions& options, const TrainingInputs& inputs,
                             const RunFolder& folder) {
@@ -147,14 +147,10 @@ TrainingSession::TrainingSession(const TrainOptions& options, const TrainingInpu
              std::chrono::duration<double>(start_.record.wall_seconds)),
       progress_(inputs.partition.size(), start_.first_window, WindowIndex{start_.record.last_window},
                 ::isatty(STDERR_FILENO) == 1),
-      restarts_(inputs.partition.size(), 0) {
-  for (std::size_t stage = 0; stage < inputs.partition.size(); ++stage) {
-    accounts_.push_back(std::make_unique<MemoryAccount>());
-  }
-}
+      restarts_(inputs.partition.size(), 0) {}
 
-LocalClusterPlan TrainingSession::cluster_plan() const {
-  LocalClusterPlan plan;
+ClusterPlan TrainingSession::cluster_plan() const {
+  ClusterPlan plan;
   plan.run_id = start_.record.run_id;
   plan.stages = inputs_.partition.size();
   plan.first_window = start_.first_window;
@@ -168,8 +164,9 @@ LocalClusterPlan TrainingSession::cluster_plan() const {
   return plan;
 }
 
-LocalClusterObserver TrainingSession::observer() {
-  LocalClusterObserver observer;
+ClusterObserver TrainingSession::observer() {
+  ClusterObserver observer;
+  observer.calibrated = [this](StageIndex stage) { progress_.calibrated(stage); };
   observer.window_committed = [this](const WindowReport& report) {
     metrics_.add(report);
     progress_.window_committed(report);
@@ -194,7 +191,7 @@ void TrainingSession::tidy_checkpoints() const {
   }
 }
 
-int TrainingSession::run(const std::function<bool()>& stop_requested) {
+int TrainingSession::run(const std::function<bool()>& stop_requested, const ClusterRunner& run_cluster) {
   folder_.write_record(start_.record);
   tidy_checkpoints();
   if (inputs_.evaluation) {
@@ -205,16 +202,15 @@ int TrainingSession::run(const std::function<bool()>& stop_requested) {
     return stop_requested() || (evaluation_ && evaluation_->stop_wanted());
   };
   const auto begin = std::chrono::steady_clock::now();
-  const LocalClusterOutcome outcome = run_local_cluster(
-      cluster_plan(), inputs_.batches, inputs_.backend_factory(), accounts_, stop, observer());
+  const ClusterOutcome outcome = run_cluster(cluster_plan(), stop, observer());
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   progress_.finish();
   write_results(outcome, seconds);
   return report(outcome);
 }
 
-void TrainingSession::write_results(const LocalClusterOutcome& outcome, double seconds) {
-  using Kind = LocalClusterOutcome::Kind;
+void TrainingSession::write_results(const ClusterOutcome& outcome, double seconds) {
+  using Kind = ClusterOutcome::Kind;
   RunRecord& record = start_.record;
   record.durable = outcome.durable.value;
   record.wall_seconds += seconds;
@@ -248,16 +244,18 @@ void TrainingSession::write_results(const LocalClusterOutcome& outcome, double s
   for (const StageOutcome& stage : outcome.stages) {
     states.push_back(stage.state);
     facts.incarnations.push_back(stage.incarnation.value);
+    facts.peaks.push_back(stage.peaks);
+    facts.process_bytes_peaks.push_back(stage.process_bytes_peak);
   }
   facts.adapter_sha256 =
       write_adapter_folder(folder_.adapter(), states, options_.settings.lora, *inputs_.model.files);
-  summary_ = make_summary(facts, metrics_, accounts_, start_.summary);
+  summary_ = make_summary(facts, metrics_, start_.summary);
   write_text_file(folder_.summary(), summary_.dump(2) + "\n");
   folder_.write_record(record);  // last: it says that the rest is there
 }
 
-int TrainingSession::report(const LocalClusterOutcome& outcome) const {
-  using Kind = LocalClusterOutcome::Kind;
+int TrainingSession::report(const ClusterOutcome& outcome) const {
+  using Kind = ClusterOutcome::Kind;
   const std::string resume = "zerolock train --resume " + folder_.path().string();
   const std::string window = std::to_string(outcome.durable.value);
   switch (outcome.kind) {

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "apps/command/cluster_runner.hpp"
 #include "apps/command/metrics_file.hpp"
 #include "apps/command/progress_display.hpp"
 #include "apps/command/run_evaluation.hpp"
@@ -16,7 +17,7 @@
 #include "apps/command/trace_file.hpp"
 #include "apps/command/train_options.hpp"
 #include "apps/command/training_inputs.hpp"
-#include "supervision/local_cluster.hpp"
+#include "supervision/cluster_plan.hpp"
 
 namespace zerolock {
 
@@ -28,6 +29,9 @@ struct StartingPoint {
   nlohmann::ordered_json summary;     // of an earlier session, or null
   std::vector<std::string> warnings;  // what was wrong with newer checkpoints
 };
+
+/// The record of a new run that options and inputs describe, without a run id.
+RunRecord planned_record(const TrainOptions& options, const TrainingInputs& inputs);
 
 /// A new run in a folder that has to be free. Changes nothing. Throws InputError.
 StartingPoint start_new_run(const TrainOptions& options, const TrainingInputs& inputs,
@@ -43,18 +47,18 @@ class TrainingSession {
   TrainingSession(const TrainOptions& options, const TrainingInputs& inputs, RunFolder folder,
                   StartingPoint start);
 
-  /// Trains. Returns the exit status; the summary is in summary(). `stop_requested` as in run_local_cluster.
-  int run(const std::function<bool()>& stop_requested);
+  /// Trains. Returns the exit status; the summary is in summary(). `stop_requested` as in run_cluster.
+  int run(const std::function<bool()>& stop_requested, const ClusterRunner& run_cluster);
   [[nodiscard]] const nlohmann::ordered_json& summary() const { return summary_; }
 
  private:
   /// Removes checkpoints after the starting point, and those of an earlier partition: the record now names
   /// this one.
   void tidy_checkpoints() const;
-  [[nodiscard]] LocalClusterPlan cluster_plan() const;
-  [[nodiscard]] LocalClusterObserver observer();
-  void write_results(const LocalClusterOutcome& outcome, double seconds);
-  int report(const LocalClusterOutcome& outcome) const;
+  [[nodiscard]] ClusterPlan cluster_plan() const;
+  [[nodiscard]] ClusterObserver observer();
+  void write_results(const ClusterOutcome& outcome, double seconds);
+  int report(const ClusterOutcome& outcome) const;
 
   const TrainOptions& options_;
   const TrainingInputs& inputs_;
@@ -65,7 +69,6 @@ class TrainingSession {
   ProgressDisplay progress_;
   std::unique_ptr<RunEvaluation> evaluation_;  // null without --eval-data
   std::vector<std::uint64_t> restarts_;        // of each stage, in this session
-  std::vector<std::unique_ptr<MemoryAccount>> accounts_;
   nlohmann::ordered_json summary_;
 };
 

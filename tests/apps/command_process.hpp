@@ -30,6 +30,8 @@ class CommandProcess {
 
   /// Reads stderr until a line holds `text`; false if the process ended its stderr first.
   bool wait_for_error_text(const std::string& text);
+  /// What stderr has said so far.
+  [[nodiscard]] const std::string& error_text() const { return err_; }
   void signal(int number) const;
   /// Waits for the end.
   CommandOutput finish();

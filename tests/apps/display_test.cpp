@@ -50,6 +50,15 @@ TEST_CASE("progress lines say window, rate, losses and time left") {
   CHECK(clock_text(std::chrono::seconds(3725)) == "1:02:05");
 }
 
+TEST_CASE("progress says which stages are calibrated") {
+  ProgressDisplay progress(3, WindowIndex{1}, WindowIndex{8}, false);
+  progress.calibrated(StageIndex{2});
+  CHECK(progress.calibration_line(StageIndex{2}) == "calibrating: stage 2 done (1 of 3)");
+  progress.calibrated(StageIndex{0});
+  progress.calibrated(StageIndex{0});  // told again, counted once
+  CHECK(progress.calibration_line(StageIndex{0}) == "calibrating: stage 0 done (2 of 3)");
+}
+
 TEST_CASE("sampling follows temperature, top-k and top-p") {
   const at::Tensor logits = at::log(at::tensor({0.1, 0.4, 0.3, 0.2}, at::kDouble));
   CHECK(TokenSampler({0, 0, 1, 1}).choose(logits) == 1);

@@ -42,7 +42,7 @@ TEST_CASE("every command has help with an example") {
 }
 
 TEST_CASE("unknown and later commands are refused with a list of those that are there") {
-  check_refused({}, "no command given; commands: train, evaluate, generate, inspect, bench");
+  check_refused({}, "no command given; commands: train, evaluate, generate, inspect, plan, bench");
   check_refused({"trian"}, "did you mean train?");
   check_refused({"coordinator", "--listen", "127.0.0.1:4000"}, "coordinator: this version does not have it");
   check_refused({"bench"}, "commands: overhead, throughput");

@@ -1,0 +1,64 @@
+/// zerolock coordinator: the training job for executors that join over the network.
+
+#include <spdlog/spdlog.h>
+
+#include "apps/command/training_command.hpp"
+#include "tensors/base/error.hpp"
+
+namespace zerolock {
+
+namespace {
+
+class CoordinatorCommand : public TrainingCommand {
+ public:
+  [[nodiscard]] const char* name() const override { return "coordinator"; }
+  [[nodiscard]] const char* summary() const override {
+    return "fine-tune a model on executors that join over the network";
+  }
+  [[nodiscard]] const char* example() const override {
+    return "zerolock coordinator --listen 0.0.0.0:7400 --tls certificates --executors 3 "
+           "--model SmolLM2-135M-Instruct.Q4_1.gguf --data topics.csv --out runs/topics --stages 3";
+  }
+
+  void declare(OptionTable& table) override {
+    using Kept = OptionTable::Kept;
+    TrainingCommand::declare(table);
+    table.text("listen", listen_, "HOST:PORT where executors join");
+    table.integer("executors", executors_, 1, 1024, "executors to wait for; otherwise one for each stage");
+    table.path("tls", cluster_.tls, "folder with certificates, made by zerolock certs",
+               Kept::on_command_line_only);
+    table.flag("insecure", cluster_.insecure, "allow plain connections beyond this machine",
+               Kept::on_command_line_only);
+    table.text("token", cluster_.token, "shared secret of a run without --tls; or in ZEROLOCK_TOKEN");
+  }
+
+ protected:
+  ClusterRunner runner(const TrainingInputs& inputs, const RunFolder&, const RunRecord& record) override {
+    if (listen_.empty()) throw InputError("--listen", "is required: HOST:PORT");
+    NetworkOptions network;
+    network.listen = parse_address(listen_, "--listen");
+    network.executors = executors_.value_or(inputs.partition.size());
+    network.security = cluster_.security(NodeRole::coordinator, "");
+    if (network.security.identity()) network.name = network.security.identity()->name;
+    network.token = cluster_.shared_token();
+    network.link = parse_link_profile(options().link, "--link");
+    if (!network.security.is_tls() && network.token.empty()) {
+      network.token = new_token();
+      spdlog::info("executors join with --token {}", network.token);
+    }
+    return network_runner(options(), inputs, record.run_id, network);
+  }
+
+ private:
+  std::string listen_;
+  std::optional<std::uint64_t> executors_;
+  ClusterOptions cluster_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_coordinator_command() {
+  return std::make_unique<CoordinatorCommand>();
+}
+
+}  // namespace zerolock

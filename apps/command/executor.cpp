@@ -1,0 +1,148 @@
+/// zerolock executor: one device of a cluster. Joins a coordinator and runs the stages that it is given.
+
+#include <ATen/Parallel.h>
+#include <spdlog/spdlog.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <climits>
+#include <csignal>
+#include <cstdlib>
+#include <thread>
+
+#include "apps/command/cluster_options.hpp"
+#include "apps/command/command.hpp"
+#include "apps/command/interrupt_watch.hpp"
+#include "apps/command/log_options.hpp"
+#include "apps/command/opened_model.hpp"
+#include "apps/command/quantity.hpp"
+#include "supervision/executor_run.hpp"
+#include "tensors/base/error.hpp"
+#include "tensors/base/sgemm.hpp"
+#include "tensors/training/chunk_backend.hpp"
+
+namespace zerolock {
+
+namespace {
+
+class ExecutorCommand : public Command {
+ public:
+  [[nodiscard]] const char* name() const override { return "executor"; }
+  [[nodiscard]] const char* summary() const override { return "join a cluster as one of its devices"; }
+  [[nodiscard]] const char* example() const override {
+    return "zerolock executor --join 192.168.1.10:7400 --tls certificates";
+  }
+
+  void declare(OptionTable& table) override {
+    table.text("join", join_, "the coordinator's HOST:PORT");
+    table.text("name", name_, "of this node, as its certificate says; otherwise the host's name");
+    table.path("model", model_, "the model, if it is here; otherwise what is needed is fetched and cached");
+    table.path("cache", cache_, "folder for fetched weights; otherwise ~/.cache/zerolock");
+    table.path("work", work_, "folder for this executor's checkpoints; otherwise below the cache");
+    table.text("listen", listen_, "HOST:PORT for downstream stages; otherwise any port on the way out");
+    table.text("memory-limit", memory_limit_, "what its stages may use, as in 4GiB; told to the coordinator");
+    table.flag("model-unchecked", model_unchecked_, "trust --model to be the coordinator's, unread");
+    table.flag("end-with-parent", end_with_parent_, "end when the process that started this one does");
+    cluster_.declare(table);
+    log_.declare(table);
+  }
+
+  int run(OptionTable&) override {
+    if (end_with_parent_) follow_parent();
+    block_interrupts();
+    start_log(log_);
+    prepare_compute();
+    if (join_.empty()) throw InputError("--join", "is required: the coordinator's HOST:PORT");
+    const InterruptWatch interrupts(
+        [] { spdlog::warn("leaving the cluster; interrupt again to stop at once"); });
+    ExecutorPlan plan = this->plan();
+    plan.stop_requested = [&interrupts] { return interrupts.requested(); };
+    require_fast_sgemm();
+    const ExecutorEnd end = run_executor(plan);
+    if (end.bad_input) throw InputError(end.failure);
+    if (end.finished) return status_done;
+    spdlog::error("{}", end.failure);
+    return interrupts.requested() ? status_interrupted : status_failed;
+  }
+
+ private:
+  static void follow_parent() {
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (::getppid() == 1) std::raise(SIGKILL);  // it was gone before
+  }
+
+  [[nodiscard]] ExecutorPlan plan() const {
+    ExecutorPlan plan;
+    plan.name = name_.empty() ? host_name() : name_;
+    if (!is_node_name(plan.name)) {
+      throw InputError("--name", "'" + plan.name + "' is no name of a node: 1 to 64 letters, digits and -_.");
+    }
+    plan.coordinator = parse_address(join_, "--join");
+    plan.security = cluster_.security(NodeRole::executor, name_);
+    if (plan.security.identity()) plan.name = plan.security.identity()->name;
+    plan.token = cluster_.shared_token();
+    plan.link = cluster_.link_profile();
+    const bool near = is_loopback(plan.coordinator);
+    plan.listen =
+        listen_.empty() ? Address{near ? "127.0.0.1" : "0.0.0.0", 0} : parse_address(listen_, "--listen");
+    plan.card.cores = std::max(1u, std::thread::hardware_concurrency());
+    plan.card.memory_bytes =
+        memory_limit_.empty() ? 0 : static_cast<std::uint64_t>(parse_bytes(memory_limit_, "--memory-limit"));
+    plan.work = work_ ? *work_ : cache() / "executors" / plan.name;
+    plan.prepare = [this](const Assignment& assignment) { return backends(assignment); };
+    plan.note = [](const std::string& line) { spdlog::info("{}", line); };
+    return plan;
+  }
+
+  /// The model, opened once for all stages that this executor hosts.
+  [[nodiscard]] BackendFactory backends(const Assignment& assignment) const {
+    const std::shared_ptr<const ModelFiles> files = model(assignment);
+    return [files, assignment](StageIndex stage, MemoryAccount& account) {
+      at::set_num_threads(1);  // holds for the stage's own thread
+      return make_chunk_backend(files, stage, assignment.partition, assignment.settings, account);
+    };
+  }
+
+  [[nodiscard]] std::shared_ptr<const ModelFiles> model(const Assignment& assignment) const {
+    if (!model_) throw InputError("--model", "is required: this version does not fetch weights");
+    auto files = ModelFiles::open(*model_);
+    if (!model_unchecked_ && files->content_hash() != assignment.model_hash) {
+      throw InputError(model_->string(), "is not the coordinator's model: its hash is " +
+                                             files->content_hash() + ", the run's " + assignment.model_hash);
+    }
+    return files;
+  }
+
+  [[nodiscard]] std::filesystem::path cache() const {
+    if (cache_) return *cache_;
+    const char* home = std::getenv("HOME");
+    if (home == nullptr) throw InputError("--cache", "is required where there is no home folder");
+    return std::filesystem::path(home) / ".cache" / "zerolock";
+  }
+
+  static std::string host_name() {
+    char name[HOST_NAME_MAX + 1] = {};
+    if (::gethostname(name, sizeof name - 1) != 0) return "executor";
+    return name;
+  }
+
+  std::string join_;
+  std::string name_;
+  std::optional<std::filesystem::path> model_;
+  std::optional<std::filesystem::path> cache_;
+  std::optional<std::filesystem::path> work_;
+  std::string listen_;
+  std::string memory_limit_;
+  bool model_unchecked_ = false;
+  bool end_with_parent_ = false;
+  ClusterOptions cluster_;
+  LogOptions log_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_executor_command() {
+  return std::make_unique<ExecutorCommand>();
+}
+
+}  // namespace zerolock

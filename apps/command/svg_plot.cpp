@@ -1,0 +1,214 @@
+#include "apps/command/svg_plot.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+namespace zerolock {
+
+namespace {
+
+// Pixels.
+constexpr double panel_width = 340;
+constexpr double panel_height = 240;
+constexpr double left_margin = 62;
+constexpr double right_margin = 14;
+constexpr double top_margin = 62;
+constexpr double bottom_margin = 52;
+constexpr double legend_width = 200;
+constexpr double legend_line = 18;
+
+/// Okabe and Ito's colours, which people with any colour vision tell apart; dashes tell further lines apart.
+constexpr const char* colours[] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7",
+                                   "#e69f00", "#56b4e9", "#000000"};
+constexpr const char* dashes[] = {"none", "6 3", "2 3"};
+constexpr std::size_t colour_count = std::size(colours);
+
+std::string number(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.6g", std::abs(value) < 1e-12 ? 0.0 : value);
+  return text;
+}
+
+/// Coordinates need no more than a hundredth of a pixel.
+std::string pixel(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.2f", value);
+  return text;
+}
+
+std::string escaped(const std::string& text) {
+  std::string result;
+  for (const char c : text) {
+    switch (c) {
+      case '&':
+        result += "&amp;";
+        break;
+      case '<':
+        result += "&lt;";
+        break;
+      case '>':
+        result += "&gt;";
+        break;
+      case '"':
+        result += "&quot;";
+        break;
+      default:
+        result += c;
+    }
+  }
+  return result;
+}
+
+std::string text_at(double x, double y, const std::string& attributes, const std::string& text) {
+  return "<text x=\"" + pixel(x) + "\" y=\"" + pixel(y) + "\" " + attributes + ">" + escaped(text) +
+         "</text>\n";
+}
+
+std::string straight_line(double x1, double y1, double x2, double y2, const std::string& attributes) {
+  return "<line x1=\"" + pixel(x1) + "\" y1=\"" + pixel(y1) + "\" x2=\"" + pixel(x2) + "\" y2=\"" +
+         pixel(y2) + "\" " + attributes + "/>\n";
+}
+
+std::string stroke_of(std::size_t line) {
+  return std::string("fill=\"none\" stroke-width=\"1.8\" stroke=\"") + colours[line % colour_count] +
+         "\" stroke-dasharray=\"" + dashes[line / colour_count % std::size(dashes)] + "\"";
+}
+
+bool is_finite(const std::pair<double, double>& point) {
+  return std::isfinite(point.first) && std::isfinite(point.second);
+}
+
+/// A range of values and where it lies on the page.
+class Axis {
+ public:
+  Axis(const std::vector<double>& values, double first_pixel, double last_pixel)
+      : first_pixel_(first_pixel), last_pixel_(last_pixel) {
+    const auto [least, most] = std::minmax_element(values.begin(), values.end());
+    ticks_ = axis_ticks(*least, *most, 5);
+  }
+
+  [[nodiscard]] const std::vector<double>& ticks() const { return ticks_; }
+  [[nodiscard]] double at(double value) const {
+    const double share = (value - ticks_.front()) / (ticks_.back() - ticks_.front());
+    return first_pixel_ + share * (last_pixel_ - first_pixel_);
+  }
+
+ private:
+  std::vector<double> ticks_;
+  double first_pixel_;
+  double last_pixel_;
+};
+
+std::vector<std::string> line_names(const std::vector<PlotPanel>& panels) {
+  std::vector<std::string> names;
+  for (const PlotPanel& panel : panels) {
+    for (const PlotLine& line : panel.lines) {
+      if (std::find(names.begin(), names.end(), line.name) == names.end()) names.push_back(line.name);
+    }
+  }
+  return names;
+}
+
+std::string polyline(const PlotLine& line, std::size_t look, const Axis& x_axis, const Axis& y_axis) {
+  std::string points;
+  for (const auto& point : line.points) {
+    if (!is_finite(point)) continue;
+    points +=
+        (points.empty() ? "" : " ") + pixel(x_axis.at(point.first)) + "," + pixel(y_axis.at(point.second));
+  }
+  if (points.empty()) return "";
+  return "<polyline points=\"" + points + "\" " + stroke_of(look) + "><title>" + escaped(line.name) +
+         "</title></polyline>\n";
+}
+
+std::string panel_svg(const PlotPanel& panel, const std::vector<std::string>& names, double left) {
+  const double right = left + panel_width;
+  const double bottom = top_margin + panel_height;
+  std::string svg = text_at((left + right) / 2, top_margin - 12,
+                            "text-anchor=\"middle\" font-weight=\"bold\"", panel.title);
+  std::vector<double> xs;
+  std::vector<double> ys;
+  for (const PlotLine& line : panel.lines) {
+    for (const auto& point : line.points) {
+      if (!is_finite(point)) continue;
+      xs.push_back(point.first);
+      ys.push_back(point.second);
+    }
+  }
+  if (xs.empty()) {
+    return svg + text_at((left + right) / 2, top_margin + panel_height / 2, "text-anchor=\"middle\"",
+                         "nothing measured");
+  }
+  const Axis x_axis(xs, left, right);
+  const Axis y_axis(ys, bottom, top_margin);
+  for (const double tick : y_axis.ticks()) {
+    svg += straight_line(left, y_axis.at(tick), right, y_axis.at(tick), "stroke=\"#dddddd\"");
+    svg += text_at(left - 6, y_axis.at(tick) + 4, "text-anchor=\"end\"", number(tick));
+  }
+  for (const double tick : x_axis.ticks()) {
+    svg += straight_line(x_axis.at(tick), bottom, x_axis.at(tick), bottom + 4, "stroke=\"#555555\"");
+    svg += text_at(x_axis.at(tick), bottom + 18, "text-anchor=\"middle\"", number(tick));
+  }
+  svg += straight_line(left, bottom, right, bottom, "stroke=\"#555555\"");
+  svg += text_at((left + right) / 2, bottom + 38, "text-anchor=\"middle\"", panel.x_label);
+  const std::string turned = "text-anchor=\"middle\" transform=\"rotate(-90 " + pixel(left - 46) + " " +
+                             pixel((top_margin + bottom) / 2) + ")\"";
+  svg += text_at(left - 46, (top_margin + bottom) / 2, turned, panel.y_label);
+  for (const PlotLine& line : panel.lines) {
+    const auto look = std::find(names.begin(), names.end(), line.name) - names.begin();
+    svg += polyline(line, static_cast<std::size_t>(look), x_axis, y_axis);
+  }
+  return svg;
+}
+
+}  // namespace
+
+std::vector<double> axis_ticks(double least, double most, int count) {
+  if (!(most > least)) {  // a single value: something around it
+    const double around = std::max(std::abs(least) * 0.1, 1e-3);
+    least -= around;
+    most += around;
+  }
+  const double rough = (most - least) / std::max(1, count);
+  const double power = std::pow(10.0, std::floor(std::log10(rough)));
+  double step = 10 * power;
+  for (const double factor : {1.0, 2.0, 5.0}) {
+    if (factor * power >= rough * (1 - 1e-9)) {
+      step = factor * power;
+      break;
+    }
+  }
+  std::vector<double> ticks;
+  const auto first = static_cast<std::int64_t>(std::floor(least / step + 1e-9));
+  const auto last = static_cast<std::int64_t>(std::ceil(most / step - 1e-9));
+  for (std::int64_t tick = first; tick <= last; ++tick) ticks.push_back(static_cast<double>(tick) * step);
+  return ticks;
+}
+
+std::string svg_plot(const std::string& title, const std::vector<PlotPanel>& panels) {
+  const std::vector<std::string> names = line_names(panels);
+  const double one = left_margin + panel_width + right_margin;
+  const double width = one * static_cast<double>(panels.size()) + legend_width;
+  const double height = std::max(top_margin + panel_height + bottom_margin,
+                                 top_margin + legend_line * static_cast<double>(names.size() + 1));
+  std::string svg = "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"" + pixel(width) + "\" height=\"" +
+                    pixel(height) + "\" viewBox=\"0 0 " + pixel(width) + " " + pixel(height) +
+                    "\" font-family=\"sans-serif\" font-size=\"12\">\n";
+  svg += "<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n";
+  svg += text_at(width / 2, 24, "text-anchor=\"middle\" font-size=\"15\"", title);
+  double left = left_margin;
+  for (const PlotPanel& panel : panels) {
+    svg += panel_svg(panel, names, left);
+    left += one;
+  }
+  const double legend = one * static_cast<double>(panels.size()) + 10;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const double y = top_margin + legend_line * static_cast<double>(i);
+    svg += straight_line(legend, y, legend + 26, y, stroke_of(i));
+    svg += text_at(legend + 32, y + 4, "text-anchor=\"start\"", names[i]);
+  }
+  return svg + "</svg>\n";
+}
+
+}  // namespace zerolock

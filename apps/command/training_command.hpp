@@ -1,0 +1,37 @@
+#pragma once
+/// What the commands that train have in common: everything but where the stages are.
+
+#include <functional>
+#include <set>
+#include <string>
+
+#include "apps/command/cluster_runner.hpp"
+#include "apps/command/command.hpp"
+#include "apps/command/training_session.hpp"
+
+namespace zerolock {
+
+class TrainingCommand : public Command {
+ public:
+  void declare(OptionTable& table) override { options_.declare(table); }
+  int run(OptionTable& table) override;
+
+ protected:
+  /// Called once options and inputs are known to be good, before anything is written. What the runner refers
+  /// to outlives it.
+  virtual ClusterRunner runner(const TrainingInputs& inputs, const RunFolder& folder,
+                               const RunRecord& record) = 0;
+  [[nodiscard]] const TrainOptions& options() const { return options_; }
+
+ private:
+  [[nodiscard]] std::function<bool(const std::string&)> by_hand(const OptionTable& table) const;
+  void read_configuration(OptionTable& table);
+  void say_what_is_trained(const TrainingInputs& inputs, const StartingPoint& start) const;
+  int train(const TrainingInputs& inputs, const RunFolder& folder, StartingPoint start,
+            const ClusterRunner& run) const;
+
+  TrainOptions options_;
+  std::set<std::string> on_command_line_;  // flags without their dashes
+};
+
+}  // namespace zerolock
