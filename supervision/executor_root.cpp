@@ -1,5 +1,6 @@
 #include "supervision/executor_root.hpp"
 
+#include <atomic>
 #include <map>
 #include <mutex>
 #include <utility>
@@ -38,14 +39,18 @@ BoundaryTerms terms_of(const Assignment& assignment, bool token_ids) {
 /// is made again by the next life of a worker.
 class PreparedOnce {
  public:
-  PreparedOnce(std::function<BackendFactory(const Assignment&)> prepare, Assignment assignment)
-      : prepare_(std::move(prepare)), assignment_(std::move(assignment)) {}
+  PreparedOnce(std::function<BackendFactory(const Preparation&)> prepare, Assignment assignment,
+               std::shared_ptr<Network> network, std::shared_ptr<const std::atomic<bool>> leaving)
+      : prepare_(std::move(prepare)),
+        assignment_(std::move(assignment)),
+        network_(std::move(network)),
+        leaving_(std::move(leaving)) {}
 
   std::unique_ptr<StageBackend> make(StageIndex stage, MemoryAccount& account) {
     BackendFactory factory;
     {
       const std::lock_guard lock(mutex_);
-      if (!factory_) factory_ = prepare_(assignment_);
+      if (!factory_) factory_ = prepare_({assignment_, *network_, [this] { return leaving_->load(); }});
       factory = factory_;
     }
     return factory(stage, account);
@@ -53,8 +58,10 @@ class PreparedOnce {
 
  private:
   std::mutex mutex_;
-  std::function<BackendFactory(const Assignment&)> prepare_;
+  std::function<BackendFactory(const Preparation&)> prepare_;
   Assignment assignment_;
+  std::shared_ptr<Network> network_;
+  std::shared_ptr<const std::atomic<bool>> leaving_;
   BackendFactory factory_;
 };
 
@@ -177,7 +184,8 @@ class ExecutorRoot final : public ExecutorRootActor::base {
   }
 
   [[nodiscard]] std::vector<StageSupervisorSetup> stages_of(const Assignment& assignment) {
-    const auto prepared = std::make_shared<PreparedOnce>(setup_.plan.prepare, assignment);
+    const auto prepared =
+        std::make_shared<PreparedOnce>(setup_.plan.prepare, assignment, setup_.network, leaving_);
     std::vector<StageSupervisorSetup> stages;
     for (const StageIndex index : assignment.hosted) {
       MemoryAccount& account = *setup_.accounts->emplace_back(std::make_unique<MemoryAccount>());
@@ -256,6 +264,7 @@ class ExecutorRoot final : public ExecutorRootActor::base {
   void leave(const std::string& failure) {
     if (closing_) return;
     closing_ = true;
+    leaving_->store(true);
     if (!failure.empty() && end_.failure.empty()) end_.failure = failure;
     children_.stop_from(door_child);
     continue_stop();
@@ -291,6 +300,7 @@ class ExecutorRoot final : public ExecutorRootActor::base {
   ExecutorEnd end_;
   bool closing_ = false;
   bool said_goodbye_ = false;
+  const std::shared_ptr<std::atomic<bool>> leaving_ = std::make_shared<std::atomic<bool>>(false);
 };
 
 }  // namespace

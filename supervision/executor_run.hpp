@@ -15,6 +15,13 @@
 
 namespace zerolock {
 
+/// What an executor has for the making of its backends.
+struct Preparation {
+  const Assignment& assignment;
+  Network& network;               // to fetch what is missing with
+  std::function<bool()> give_up;  // polled by whoever waits: the executor is about to leave
+};
+
 struct ExecutorPlan {
   std::string name;   // of the node
   ExecutorCard card;  // name, version, placement and data address are filled in
@@ -28,7 +35,7 @@ struct ExecutorPlan {
 
   std::filesystem::path work;  // its checkpoints; a folder of its own, emptied at the start
   /// What makes the stages' backends, called in a stage's own thread, once for each assignment.
-  std::function<BackendFactory(const Assignment&)> prepare;
+  std::function<BackendFactory(const Preparation&)> prepare;
   std::function<bool()> stop_requested;          // polled; leaves the run if it may
   std::function<void(const std::string&)> note;  // one line for the log; called by any thread
   FaultHook fault;                               // may be empty

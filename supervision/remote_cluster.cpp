@@ -94,14 +94,19 @@ HelloAnswer RemoteCluster::answer(const Hello& hello) {
       return HelloAccepted{control_options(payload_bytes_max_)};
     }
     case ConnectionPurpose::weights:
+      if (options_.weights) return HelloAccepted{options_.weights->options()};
       break;
   }
-  return Refusal{"weights are not served here"};
+  return Refusal{"weights are not given here"};
 }
 
 void RemoteCluster::accepted(const std::shared_ptr<Connection>& connection, const Hello& hello) {
   if (hello.purpose == ConnectionPurpose::boundary) {
     entrance_.accepted(connection, hello);
+    return;
+  }
+  if (hello.purpose == ConnectionPurpose::weights) {
+    options_.weights->serve(connection);
     return;
   }
   const std::lock_guard lock(mutex_);

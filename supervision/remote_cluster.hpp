@@ -12,6 +12,7 @@
 #include "supervision/cluster_run.hpp"
 #include "supervision/remote_executors.hpp"
 #include "transport/network.hpp"
+#include "transport/weights/weights_server.hpp"
 
 namespace zerolock {
 
@@ -29,6 +30,7 @@ struct RemoteClusterOptions {
   std::string token;  // shared with the executors; needed without TLS
   std::string name = "coordinator";
   std::string run_id;
+  std::shared_ptr<WeightsServer> weights;        // for executors without the model; null: they must have it
   std::function<void(const std::string&)> note;  // one line for the log; may be called by any thread
 };
 

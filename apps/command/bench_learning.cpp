@@ -109,6 +109,8 @@ class BenchLearningCommand : public Command {
              {"recipe", "is what settings differ in; choose among them with --settings"},
              {"seed", "give --seeds"},
              {"resume", "repeat the command with the same --out to go on"},
+             {"placement", "learning does not depend on it; stages are threads here"},
+             {"link", "learning does not depend on it; stages are threads here"},
              {"early-stop", "would stop settings at different windows; leave it away"},
              {"print-config", "belongs to train"}}) {
       if (table.given(flag)) throw InputError("--" + flag, reason);

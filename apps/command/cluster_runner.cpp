@@ -130,6 +130,7 @@ ClusterRunner network_runner(const TrainOptions& options, const TrainingInputs& 
   cluster_options.token = network.token;
   cluster_options.run_id = run_id;
   cluster_options.note = log_note;
+  cluster_options.weights = std::make_shared<WeightsServer>(inputs.model.files);
   const auto cluster = std::make_shared<RemoteCluster>(cluster_options);
   spdlog::info("waiting at {} for {} executors", cluster->address().text(), network.executors);
   return [&options, &inputs, network, cluster](const ClusterPlan& plan, const std::function<bool()>& stop,

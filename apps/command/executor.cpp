@@ -20,6 +20,7 @@
 #include "tensors/base/error.hpp"
 #include "tensors/base/sgemm.hpp"
 #include "tensors/training/chunk_backend.hpp"
+#include "transport/weights/model_fetch.hpp"
 
 namespace zerolock {
 
@@ -89,28 +90,62 @@ class ExecutorCommand : public Command {
     plan.card.memory_bytes =
         memory_limit_.empty() ? 0 : static_cast<std::uint64_t>(parse_bytes(memory_limit_, "--memory-limit"));
     plan.work = work_ ? *work_ : cache() / "executors" / plan.name;
-    plan.prepare = [this](const Assignment& assignment) { return backends(assignment); };
+    DialOptions dial;
+    dial.address = plan.coordinator;
+    dial.security = plan.security;
+    dial.hello.node = {NodeRole::executor, plan.name};
+    dial.hello.program_version = program_version;
+    dial.hello.purpose = ConnectionPurpose::weights;
+    dial.hello.token = plan.token;
+    dial.peer = {NodeRole::coordinator, std::nullopt};
+    plan.prepare = [this, dial](const Preparation& preparation) { return backends(preparation, dial); };
     plan.note = [](const std::string& line) { spdlog::info("{}", line); };
     return plan;
   }
 
   /// The model, opened once for all stages that this executor hosts.
-  [[nodiscard]] BackendFactory backends(const Assignment& assignment) const {
-    const std::shared_ptr<const ModelFiles> files = model(assignment);
-    return [files, assignment](StageIndex stage, MemoryAccount& account) {
+  [[nodiscard]] BackendFactory backends(const Preparation& preparation, const DialOptions& dial) const {
+    const Assignment& assignment = preparation.assignment;
+    const std::shared_ptr<const ModelFiles> files =
+        model_ ? local_model(assignment) : fetched_model(preparation, dial);
+    if (!files) throw RunError("the executor leaves before it has the model");
+    return [files, partition = assignment.partition, settings = assignment.settings](StageIndex stage,
+                                                                                     MemoryAccount& account) {
       at::set_num_threads(1);  // holds for the stage's own thread
-      return make_chunk_backend(files, stage, assignment.partition, assignment.settings, account);
+      return make_chunk_backend(files, stage, partition, settings, account);
     };
   }
 
-  [[nodiscard]] std::shared_ptr<const ModelFiles> model(const Assignment& assignment) const {
-    if (!model_) throw InputError("--model", "is required: this version does not fetch weights");
+  [[nodiscard]] std::shared_ptr<const ModelFiles> local_model(const Assignment& assignment) const {
     auto files = ModelFiles::open(*model_);
     if (!model_unchecked_ && files->content_hash() != assignment.model_hash) {
       throw InputError(model_->string(), "is not the coordinator's model: its hash is " +
                                              files->content_hash() + ", the run's " + assignment.model_hash);
     }
     return files;
+  }
+
+  [[nodiscard]] std::shared_ptr<const ModelFiles> fetched_model(const Preparation& preparation,
+                                                                const DialOptions& dial) const {
+    const Assignment& assignment = preparation.assignment;
+    ModelFetchOptions fetch;
+    fetch.dial = dial;
+    fetch.dial.hello.run = assignment.run_id;
+    for (const StageIndex stage : assignment.hosted) {
+      fetch.layers.push_back(assignment.partition[stage.value]);
+      fetch.embeds = fetch.embeds || stage.value == 0;
+    }
+    fetch.cache = cache() / "models";
+    ModelFetchEvents events;
+    events.stop_requested = preparation.give_up;
+    events.progress = [told = std::uint64_t{0}](std::uint64_t done, std::uint64_t all) mutable {
+      // At the start, at each tenth, and at the end.
+      const std::uint64_t tenth = all == 0 ? 10 : done * 10 / all;
+      if (done != 0 && tenth == told) return;
+      told = tenth;
+      spdlog::info("weights: {} of {} MiB are here", done >> 20U, all >> 20U);
+    };
+    return fetch_model(preparation.network, std::move(fetch), std::move(events));
   }
 
   [[nodiscard]] std::filesystem::path cache() const {

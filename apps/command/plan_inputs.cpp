@@ -72,7 +72,7 @@ void survey(const MicroBatchProvider& batches, PlanInputs& inputs) {
   std::int64_t kept = 0;
   for (std::uint64_t i = 0; i < batches.micro_batches(WindowIndex{0}); ++i) {
     const MicroBatchShape shape = shape_of(*batches.make({WindowIndex{0}, i}).layout);
-    inputs.largest = larger(inputs.largest, shape);
+    inputs.calibration_batch = larger(inputs.calibration_batch, shape);
     kept += shape.supervised_rows;
   }
   inputs.calibration_rows = std::min(kept, inputs.settings.calibration_rows_max);
@@ -97,7 +97,7 @@ bool calibrates(const TrainOptions& options, std::uint64_t stages) {
 void assume_rows(const TrainOptions& options, PlanInputs& inputs) {
   const auto sequences = static_cast<std::int64_t>(options.batch);
   const auto tokens = static_cast<std::int64_t>(options.rows.sequence_length);
-  inputs.largest = inputs.mean = full_shape(sequences, tokens, 1);
+  inputs.largest = inputs.mean = inputs.calibration_batch = full_shape(sequences, tokens, 1);
   const std::vector<std::int64_t>& answers = inputs.settings.loss.last_head.restricted_tokens;
   const std::vector<std::int64_t>& inner = inputs.settings.loss.inner_head.restricted_tokens;
   const std::int64_t token = !answers.empty() ? answers.front() : inner.empty() ? 0 : inner.front();
@@ -138,8 +138,8 @@ bool needs_calibration(const PlanInputs& inputs) {
 
 }  // namespace
 
-std::int64_t PlanInputs::entry_bytes() const {
-  return largest.rows * sizes.config.width *
+std::int64_t PlanInputs::entry_bytes(const MicroBatchShape& shape) const {
+  return shape.rows * sizes.config.width *
          static_cast<std::int64_t>(c10::elementSize(scalar_type(settings.compute)));
 }
 
@@ -150,9 +150,10 @@ PlannedStage PlanInputs::stage(std::uint64_t stage, const LayerRange& layers) co
 PlannedMemory PlanInputs::memory(const PlannedStage& stage) const {
   StageLoad load;
   load.micro_batch = largest;
-  load.held = entries_held(buffers, stage, entry_bytes());
+  load.held = entries_held(buffers, stage, entry_bytes(largest));
   load.calibration_rows = calibration_rows;
-  load.held_in_calibration = entries_held_in_calibration(buffers, stage, entry_bytes());
+  load.calibration_batch = calibration_batch;
+  load.held_in_calibration = entries_held_in_calibration(buffers, stage, entry_bytes(calibration_batch));
   return stage_memory(sizes, settings, stage, load);
 }
 

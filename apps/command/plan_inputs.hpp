@@ -22,11 +22,13 @@ struct PlanInputs {
   MicroBatchShape largest;  // the larger of each number over all micro-batches
   MicroBatchShape mean;
   RunBuffers buffers;
-  std::int64_t calibration_rows = 0;
-  std::vector<Entry> samples;  // of boundary 0, for measuring
+  std::int64_t calibration_rows = 0;  // 0: stages are not calibrated
+  MicroBatchShape calibration_batch;  // the largest
+  std::vector<Entry> samples;         // of boundary 0, for measuring
   std::vector<std::string> notes;
 
-  [[nodiscard]] std::int64_t entry_bytes() const;  // of the largest micro-batch's hidden state
+  /// Of a micro-batch's hidden state.
+  [[nodiscard]] std::int64_t entry_bytes(const MicroBatchShape& shape) const;
   [[nodiscard]] PlannedStage stage(std::uint64_t stage, const LayerRange& layers) const;
   [[nodiscard]] PlannedMemory memory(const PlannedStage& stage) const;
   [[nodiscard]] StageOperations operations(const PlannedStage& stage) const;

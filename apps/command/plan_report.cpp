@@ -39,7 +39,7 @@ PartitionTask partition_task(const PlanInputs& inputs, const std::vector<Plannin
   PartitionTask task;
   task.layers = inputs.sizes.config.layers;
   task.stages = inputs.stages;
-  task.entry_bytes = inputs.entry_bytes();
+  task.entry_bytes = inputs.entry_bytes(inputs.largest);
   task.executors = executors;
   task.fixed = fixed;
   task.cost = [&inputs, &costs](StageIndex index, const LayerRange& layers) {
@@ -155,7 +155,7 @@ ordered_json plan_report(const PlanInputs& inputs, const std::vector<PlanningExe
                          {"times", costs.measured ? "measured" : "operations"},
                          {"why", why(task, plan, evenly)}};
   report["evenly_cut_slowest_seconds"] = evenly ? ordered_json(*evenly) : ordered_json();
-  report["entry_bytes"] = inputs.entry_bytes();
+  report["entry_bytes"] = inputs.entry_bytes(inputs.largest);
   report["notes"] = inputs.notes;
   return report;
 }

@@ -44,7 +44,7 @@ ProgressDisplay::ProgressDisplay(std::uint64_t stages, WindowIndex first, Window
 
 void ProgressDisplay::calibrated(StageIndex stage) {
   calibrated_.insert(stage.value);
-  start_ = std::chrono::steady_clock::now();
+  if (windows_done_ == 0) start_ = std::chrono::steady_clock::now();
   const std::string line = calibration_line(stage);
   if (terminal_) {
     draw(calibrated_.size(), losses_.size(), line);

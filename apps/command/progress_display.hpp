@@ -17,7 +17,7 @@ class ProgressDisplay {
   /// `first` and `last`: the windows of this session. At most `lines_max` lines are written to a pipe.
   ProgressDisplay(std::uint64_t stages, WindowIndex first, WindowIndex last, bool terminal);
 
-  /// The stage's readout is fitted, which comes before the first window: what follows counts from here.
+  /// The stage's readout is fitted. Rates count from the last of these before the first window.
   void calibrated(StageIndex stage);
   void window_committed(const WindowReport& report);
   /// Ends the bar's line, so that other lines can follow.

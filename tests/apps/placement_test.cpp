@@ -62,7 +62,7 @@ TEST_CASE("a run of processes is stopped and goes on, also as threads") {
   CHECK(resumed["adapter_sha256"] == expected["adapter_sha256"]);
 }
 
-TEST_CASE("executors that join a coordinator train the same bits") {
+TEST_CASE("executors without the model join a coordinator and train the same bits") {
   const TinyWorkplace place;
   const json threads = summary_of(run_zerolock(place.train("threads", {"--json"})));
   std::vector<std::string> job =
@@ -76,8 +76,8 @@ TEST_CASE("executors that join a coordinator train the same bits") {
   std::vector<std::unique_ptr<CommandProcess>> executors;
   for (const char* name : {"a", "b", "c"}) {
     executors.push_back(std::make_unique<CommandProcess>(
-        std::vector<std::string>{"executor", "--join", join, "--name", name, "--token", "secret", "--model",
-                                 place.model(), "--cache", place.text_path("cache")}));
+        std::vector<std::string>{"executor", "--join", join, "--name", name, "--token", "secret", "--cache",
+                                 place.text_path("cache")}));
   }
   const json network = summary_of(coordinator.finish());
   CHECK(network["adapter_sha256"] == threads["adapter_sha256"]);

@@ -42,7 +42,7 @@ ExecutorPlan executor_plan(const RemoteCase& given, const Address& coordinator, 
   plan.token = token;
   plan.listen = {"127.0.0.1", 0};
   plan.work = folder.path() / plan.name;
-  plan.prepare = [make = given.make_backend](const Assignment&) { return make; };
+  plan.prepare = [make = given.make_backend](const Preparation&) { return make; };
   plan.note = [](const std::string&) {};
   plan.fault = given.fault;
   return plan;
