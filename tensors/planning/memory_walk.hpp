@@ -13,15 +13,10 @@ namespace zerolock {
 /// Bytes of one stage at their highest, for each component.
 struct PlannedMemory {
   std::array<std::int64_t, memory_component_count> peaks{};  // by MemoryComponent
+  std::int64_t total = 0;  // at any one moment: the components do not all peak together
 
   [[nodiscard]] std::int64_t of(MemoryComponent component) const {
     return peaks.at(static_cast<std::size_t>(component));
-  }
-  /// The components do not peak at the same moment: what is needed is this or a little less.
-  [[nodiscard]] std::int64_t total() const {
-    std::int64_t sum = 0;
-    for (const std::int64_t bytes : peaks) sum += bytes;
-    return sum;
   }
 };
 
@@ -32,9 +27,12 @@ class MemoryWalk {
     const auto c = static_cast<std::size_t>(component);
     now_.at(c) += bytes;
     highest_.peaks.at(c) = std::max(highest_.peaks.at(c), now_.at(c));
+    total_now_ += bytes;
+    highest_.total = std::max(highest_.total, total_now_);
   }
   void give(MemoryComponent component, std::int64_t bytes) {
     now_.at(static_cast<std::size_t>(component)) -= bytes;
+    total_now_ -= bytes;
   }
   /// Taken and given back at once.
   void touch(MemoryComponent component, std::int64_t bytes) {
@@ -45,6 +43,7 @@ class MemoryWalk {
 
  private:
   std::array<std::int64_t, memory_component_count> now_{};
+  std::int64_t total_now_ = 0;
   PlannedMemory highest_;
 };
 

@@ -18,7 +18,7 @@ constexpr std::size_t no_parent = std::numeric_limits<std::size_t>::max();
 constexpr std::size_t labels_max = 30'000'000;  // some 3 GB; real clusters need thousands
 
 /// What is minimised, first things first. Each can only grow when a stage is added.
-enum Criterion : std::size_t { excess_bytes, period, slowest, squares, criterion_count };
+enum Criterion : std::size_t { excess_bytes, slowest, squares, criterion_count };
 using Criteria = std::array<double, criterion_count>;
 
 /// Executors that are alike but for their names.
@@ -64,6 +64,12 @@ std::vector<Kind> useful_kinds(const std::vector<PlanningExecutor>& executors, s
   return kinds;
 }
 
+/// Seconds of a stage whose executor gives each of its stages an equal share of its cores.
+double shared(double seconds, std::uint64_t hosted, const PlanningExecutor& executor) {
+  if (hosted <= executor.cores) return seconds;
+  return seconds * static_cast<double>(hosted) / static_cast<double>(executor.cores);
+}
+
 /// The costs of every stage and range that a partition can have.
 class CostTable {
  public:
@@ -105,10 +111,11 @@ class CostTable {
   std::vector<std::map<LayerRange, StageCost>> rows_;  // of each stage
 };
 
-/// The first so many stages placed: what the rest of a placement can depend on.
+/// The first so many stages placed: what the rest of a plan can depend on.
 struct State {
   std::int64_t layers = 0;          // that they take
   std::size_t kind = 0;             // of the executor that hosts the last of them
+  std::uint64_t hosted = 0;         // of them, by that executor
   std::vector<std::uint16_t> used;  // executors of each kind
 
   auto operator<=>(const State&) const = default;
@@ -117,22 +124,22 @@ struct State {
 /// One way to get to a state.
 struct Label {
   Criteria criteria{};
-  double run_seconds = 0;      // of all stages on the last executor
-  std::int64_t run_bytes = 0;  // the same
+  double run_slowest = 0;      // seconds of the slowest stage on the last executor
+  std::int64_t run_bytes = 0;  // of all stages there
   std::size_t parent = no_parent;
   LayerRange range;  // of the last stage
   std::size_t kind = 0;
-  bool shares = false;  // the last stage is on the executor of the one before
+  std::uint64_t hosted = 1;  // stages on the last executor
 };
 
-/// Finds placements by dynamic programming over stages, layers and executors used; each state keeps the ways
+/// Finds plans by dynamic programming over stages, layers and executors used; each state keeps the ways
 /// to it that are not worse in everything that counts.
 class Search {
  public:
   Search(const PartitionTask& task, const std::vector<Kind>& kinds, const CostTable& costs)
       : task_(task), kinds_(kinds), costs_(costs) {}
 
-  /// The stages of a placement with the least of `criterion`, whose criteria before that are at most
+  /// The stages of a plan with the least of `criterion`, whose criteria before that are at most
   /// `bounds`; `bounds` gets the least.
   std::vector<Label> minimise(Criterion criterion, Criteria& bounds) {
     criterion_ = criterion;
@@ -168,7 +175,7 @@ class Search {
  private:
   using States = std::map<State, std::vector<std::size_t>>;
 
-  /// Adds stage k to a placement of the stages before it, in every way.
+  /// Adds stage k to a plan of the stages before it, in every way.
   void extend(const State& from, std::size_t parent, std::uint64_t k, States& next) {
     costs_.for_each(k, from.layers, [&](const LayerRange& range, const StageCost& cost) {
       if (parent != no_parent) add(from, parent, k, range, cost, from.kind, true, next);
@@ -185,7 +192,7 @@ class Search {
     for (std::size_t c = 0; c < criterion_; ++c) {
       if (label.criteria[c] > bounds_[c]) return;
     }
-    State to{range.last, kind, from.used};
+    State to{range.last, kind, label.hosted, from.used};
     if (!shares) ++to.used[kind];
     std::vector<std::size_t>& known = next[to];
     const bool last = k + 1 == task_.stages;
@@ -207,21 +214,20 @@ class Search {
     const double seconds = cost.operations / host.operations_per_second;
     Label label;
     if (parent != no_parent) label.criteria = arena_[parent].criteria;
-    label.run_seconds = seconds + (shares ? arena_[parent].run_seconds : 0);
+    label.run_slowest = std::max(seconds, shares ? arena_[parent].run_slowest : 0);
     label.run_bytes = cost.memory_bytes + (shares ? arena_[parent].run_bytes : 0);
     label.parent = parent;
     label.range = range;
     label.kind = kind;
-    label.shares = shares;
+    label.hosted = shares ? from.hosted + 1 : 1;
     const auto raise = [&](Criterion c, double value) {
       label.criteria[c] = std::max(label.criteria[c], value);
     };
     if (host.memory_bytes > 0) {
       raise(excess_bytes, static_cast<double>(label.run_bytes - host.memory_bytes));
     }
-    raise(period, std::max(seconds, label.run_seconds / static_cast<double>(host.cores)));
-    if (parent != no_parent && !shares) raise(period, crossing_seconds(from.kind, kind));
-    raise(slowest, seconds);
+    raise(slowest, shared(label.run_slowest, label.hosted, host));
+    if (parent != no_parent && !shares) raise(slowest, crossing_seconds(from.kind, kind));
     label.criteria[squares] += seconds * seconds;
     return label;
   }
@@ -242,9 +248,9 @@ class Search {
     if (last) return true;
     const PlanningExecutor& host = kinds_[a.kind].properties;
     const bool memory_counts = host.memory_bytes > 0;
-    const bool seconds_count = criterion_ >= period && host.cores < task_.stages;
+    const bool seconds_count = criterion_ >= slowest && host.cores < task_.stages;
     return (!memory_counts || a.run_bytes <= b.run_bytes) &&
-           (!seconds_count || a.run_seconds <= b.run_seconds);
+           (!seconds_count || a.run_slowest <= b.run_slowest);
   }
 
   const PartitionTask& task_;
@@ -270,37 +276,46 @@ void check(const PartitionTask& task) {
   }
 }
 
-/// The placement that a search's path stands for: executors of a kind are taken in the order of the list.
-Placement placement_of(const PartitionTask& task, const std::vector<Kind>& kinds, const CostTable& costs,
-                       const Search& search, const std::vector<Label>& path) {
-  Placement placement;
+/// The plan that a search's path stands for: executors of a kind are taken in the order of the list.
+StagePlan plan_of(const PartitionTask& task, const std::vector<Kind>& kinds, const CostTable& costs,
+                  const Search& search, const std::vector<Label>& path) {
+  StagePlan plan;
   std::vector<std::size_t> taken(kinds.size());
+  std::vector<std::uint64_t> hosted(task.executors.size());
+  std::vector<double> sums(task.executors.size());
   for (std::size_t k = 0; k < path.size(); ++k) {
     const Label& label = path[k];
     const Kind& kind = kinds[label.kind];
-    if (!label.shares) ++taken[label.kind];
+    if (label.hosted == 1) ++taken[label.kind];
     const StageCost& cost = costs.of(k, label.range);
     StagePlace place;
     place.layers = label.range;
     place.executor = kind.members[taken[label.kind] - 1];
     place.seconds = cost.operations / task.executors[place.executor].operations_per_second;
     place.memory_bytes = cost.memory_bytes;
-    if (k > 0 && !label.shares) {
+    if (k > 0 && label.hosted == 1) {
       place.receive_seconds = search.crossing_seconds(path[k - 1].kind, label.kind);
     }
-    placement.stages.push_back(place);
+    ++hosted[place.executor];
+    sums[place.executor] += place.seconds;
+    plan.stages.push_back(place);
   }
-  placement.period_seconds = path.back().criteria[period];
-  placement.slowest_seconds = path.back().criteria[slowest];
-  return placement;
+  for (StagePlace& place : plan.stages) {
+    const PlanningExecutor& host = task.executors[place.executor];
+    place.shared_seconds = shared(place.seconds, hosted[place.executor], host);
+    const double all = sums[place.executor] / static_cast<double>(host.cores);
+    plan.period_seconds = std::max({plan.period_seconds, place.seconds, place.receive_seconds, all});
+  }
+  plan.slowest_seconds = path.back().criteria[slowest];
+  return plan;
 }
 
 /// Names the executor that lacks most.
-[[noreturn]] void refuse(const PartitionTask& task, const Placement& placement) {
+[[noreturn]] void refuse(const PartitionTask& task, const StagePlan& plan) {
   std::size_t worst = 0;
   std::int64_t worst_excess = -1;
   std::vector<std::int64_t> needed(task.executors.size());
-  for (const StagePlace& place : placement.stages) needed[place.executor] += place.memory_bytes;
+  for (const StagePlace& place : plan.stages) needed[place.executor] += place.memory_bytes;
   for (std::size_t e = 0; e < needed.size(); ++e) {
     const std::int64_t limit = task.executors[e].memory_bytes;
     if (limit > 0 && needed[e] - limit > worst_excess) {
@@ -310,8 +325,8 @@ Placement placement_of(const PartitionTask& task, const std::vector<Kind>& kinds
   }
   std::string stages;
   std::size_t hosted = 0;
-  for (std::size_t k = 0; k < placement.stages.size(); ++k) {
-    const StagePlace& place = placement.stages[k];
+  for (std::size_t k = 0; k < plan.stages.size(); ++k) {
+    const StagePlace& place = plan.stages[k];
     if (place.executor != worst) continue;
     ++hosted;
     stages += (stages.empty() ? "" : ", ") + std::to_string(k) + " (layers " +
@@ -326,16 +341,16 @@ Placement placement_of(const PartitionTask& task, const std::vector<Kind>& kinds
 
 }  // namespace
 
-Placement best_placement(const PartitionTask& task) {
+StagePlan best_plan(const PartitionTask& task) {
   check(task);
   const std::vector<Kind> kinds = useful_kinds(task.executors, task.stages);
   const CostTable costs(task);
   Search search(task, kinds, costs);
   Criteria bounds{};
   std::vector<Label> path = search.minimise(excess_bytes, bounds);
-  if (bounds[excess_bytes] > 0) refuse(task, placement_of(task, kinds, costs, search, path));
-  for (const Criterion criterion : {period, slowest, squares}) path = search.minimise(criterion, bounds);
-  return placement_of(task, kinds, costs, search, path);
+  if (bounds[excess_bytes] > 0) refuse(task, plan_of(task, kinds, costs, search, path));
+  for (const Criterion criterion : {slowest, squares}) path = search.minimise(criterion, bounds);
+  return plan_of(task, kinds, costs, search, path);
 }
 
 std::string bytes_text(std::int64_t bytes) {

@@ -41,26 +41,29 @@ struct StagePlace {
   LayerRange layers;
   std::size_t executor = 0;    // its place in the task's list
   double seconds = 0;          // of one micro-batch, alone on a core
+  double shared_seconds = 0;   // the same with an equal share of the cores, where stages are more than cores
   double receive_seconds = 0;  // of its input across the slower of both executors' links; 0 within one
   std::int64_t memory_bytes = 0;
 };
 
-/// The best placement. Stages that follow each other may share an executor; an executor never has stages
-/// apart from each other, so that a micro-batch comes to it once.
-struct Placement {
+/// The best partition and who hosts it. Stages that follow each other may share an executor; an executor
+/// never has stages apart from each other, so that a micro-batch comes to it once.
+struct StagePlan {
   std::vector<StagePlace> stages;
+  /// The longest of all shared_seconds and receive_seconds: what was minimised.
+  double slowest_seconds = 0;
   /// From one micro-batch to the next when all stages are busy: the longest of every stage's seconds, every
-  /// executor's sum of them divided by its cores, and every receive.
+  /// receive, and every executor's sum of seconds divided by its cores. A core that waits for one stage works
+  /// for another, so this is at most slowest_seconds.
   double period_seconds = 0;
-  double slowest_seconds = 0;  // the slowest stage's own
 };
 
-/// Minimises, in this order: the period; the slowest stage's seconds; the sum of the squares of all stages'
-/// seconds. The same task always has the same answer. Throws InputError if no partition fits the executors'
-/// memory, naming the stage, the executor and the bytes that lack in the partition that lacks least; if there
+/// Minimises the slowest stage, and among all that have it so, the sum of the squares of all stages' seconds.
+/// The same task always has the same answer. Throws InputError if no partition fits the executors' memory,
+/// naming the stages, the executor and the bytes that it lacks in the partition that lacks least; if there
 /// are more stages than layers or no executors; and if the executors are too many and too different for an
 /// exact search.
-Placement best_placement(const PartitionTask& task);
+StagePlan best_plan(const PartitionTask& task);
 
 /// "1.5 GiB", "230 MiB", "512 KiB", "17 bytes".
 std::string bytes_text(std::int64_t bytes);

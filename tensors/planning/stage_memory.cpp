@@ -29,8 +29,9 @@ class StageWalk {
   PlannedMemory run() {
     open();
     if (load_.calibration_rows > 0) calibrate();
+    walk_.take(Component::optimizer, state_bytes());  // a copy stands until it is on disk
     train();
-    step_and_save();
+    step();
     return walk_.highest();
   }
 
@@ -61,7 +62,8 @@ class StageWalk {
   void calibrate();
   void fit();
   void train();
-  void step_and_save();
+  [[nodiscard]] std::int64_t state_bytes() const;
+  void step();
   void embed(std::int64_t rows);
   [[nodiscard]] ChunkMemory chunk(const MicroBatchShape& shape, bool adapted);
 
@@ -178,7 +180,7 @@ void StageWalk::embed(std::int64_t rows) {
 }
 
 void StageWalk::calibrate() {
-  const MicroBatchShape& shape = load_.micro_batch;
+  const MicroBatchShape& shape = load_.calibration_batch;
   const std::int64_t hidden = hidden_bytes(shape.rows);
   const std::int64_t kept = load_.calibration_rows * model_.config.width * wide_;
   const bool fits_own = trained_ && own_.kind == HeadKind::calibrated;
@@ -234,18 +236,21 @@ void StageWalk::train() {
   walk_.give(Component::buffers, standing + hidden);
 }
 
-/// The step goes tensor by tensor; the state's copy stands until it is on disk.
-void StageWalk::step_and_save() {
-  const bool adamw = settings_.optimizer.kind == OptimizerKind::adamw;
-  std::int64_t state = lora_bytes_;
-  if (trained_) {
-    const HeadMemory own = head(own_);
-    const std::int64_t trainable = lora_bytes_ + own.trainable_bytes();
-    if (adamw) walk_.touch(Component::optimizer, std::max(largest_pair_bytes_, own.trainable_bytes() / 2));
-    state = trainable * (adamw ? 3 : 1) + own.fitted_bytes();
-    if (previous_ && !previous_->same_as_own) state += head(previous_->settings).fitted_bytes();
-  }
-  walk_.touch(Component::optimizer, state);
+/// What a checkpoint holds.
+std::int64_t StageWalk::state_bytes() const {
+  if (!trained_) return lora_bytes_;
+  const HeadMemory own = head(own_);
+  const std::int64_t trainable = lora_bytes_ + own.trainable_bytes();
+  std::int64_t bytes = trainable * (settings_.optimizer.kind == OptimizerKind::adamw ? 3 : 1);
+  bytes += own.fitted_bytes();
+  if (previous_ && !previous_->same_as_own) bytes += head(previous_->settings).fitted_bytes();
+  return bytes;
+}
+
+/// AdamW goes tensor by tensor, with a temporary of each one's size.
+void StageWalk::step() {
+  if (!trained_ || settings_.optimizer.kind != OptimizerKind::adamw) return;
+  walk_.touch(Component::optimizer, std::max(largest_pair_bytes_, head(own_).trainable_bytes() / 2));
 }
 
 }  // namespace

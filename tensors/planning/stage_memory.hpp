@@ -19,9 +19,10 @@ struct HeldEntries {
 struct StageLoad {
   MicroBatchShape micro_batch;  // the largest
   HeldEntries held;
-  /// Stages are calibrated first: supervised rows that are kept for it, and what stands between the stages
-  /// meanwhile. 0 rows: the run has none.
+  /// Stages are calibrated first: supervised rows that are kept for it, the largest micro-batch, and what
+  /// stands between the stages meanwhile. 0 rows: they are not.
   std::int64_t calibration_rows = 0;
+  MicroBatchShape calibration_batch;
   HeldEntries held_in_calibration;
 };
 

@@ -154,7 +154,8 @@ struct Run {
       const MicroBatch& batch)
       : stages(model, three_stages(), settings) {
     calibrated = stages.calibrate({batch});
-    for (std::size_t k = 0; k < 3; ++k) static_cast<void>(stages.backend(k).state());
+    std::vector<StageState> saved;  // stands while training goes on, as a checkpoint's copy does
+    for (std::size_t k = 0; k < 3; ++k) saved.push_back(stages.backend(k).state());
     start_gemm_clock();
     at::Tensor payload = batch.ids;
     for (std::size_t k = 0; k < 3; ++k) {
@@ -163,7 +164,6 @@ struct Run {
       stages.backend(k).finish({WindowIndex{1}, 0});
       operations.push_back(gemm_use().flops - before);
       stages.backend(k).step(WindowIndex{1});
-      static_cast<void>(stages.backend(k).state());
     }
   }
 
@@ -184,6 +184,7 @@ void check_memory(const std::shared_ptr<const ModelFiles>& model, const Training
   for (std::size_t k = 0; k < 3; ++k) {
     StageLoad load;
     load.micro_batch = shape_of(*batch.layout);
+    load.calibration_batch = load.micro_batch;
     load.calibration_rows = run.calibrated ? load.micro_batch.supervised_rows : 0;
     const PlannedMemory planned = stage_memory(sizes, settings, stage_of(k), load);
     for (std::size_t c = 0; c < memory_component_count; ++c) {
@@ -195,7 +196,9 @@ void check_memory(const std::shared_ptr<const ModelFiles>& model, const Training
       const auto measured = static_cast<double>(run.stages.account(k).peak_bytes(component));
       CHECK(static_cast<double>(planned.of(component)) == Approx(measured).epsilon(0.1).margin(1024));
     }
-    CHECK(planned.total() >= run.stages.account(k).peak_total_bytes() * 9 / 10);
+    INFO("stage " << k << " in all");
+    const auto measured = static_cast<double>(run.stages.account(k).peak_total_bytes());
+    CHECK(static_cast<double>(planned.total) == Approx(measured).epsilon(0.1));
   }
 }
 
