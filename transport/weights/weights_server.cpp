@@ -61,7 +61,7 @@ class WeightsServer::Worker : public std::enable_shared_from_this<Worker> {
     for (const auto& client : clients) client->connection->close("no more weights are given");
   }
 
-  void add(std::shared_ptr<Connection> connection) {
+  void add(const std::shared_ptr<Connection>& connection) {
     auto client = std::make_shared<Client>();
     client->connection = connection;
     {
@@ -158,7 +158,7 @@ class WeightsServer::Worker : public std::enable_shared_from_this<Worker> {
   std::deque<std::shared_ptr<Client>> line_;
 };
 
-WeightsServer::WeightsServer(std::shared_ptr<const ModelFiles> model) {
+WeightsServer::WeightsServer(const std::shared_ptr<const ModelFiles>& model) {
   auto parts = std::make_shared<const ModelParts>(model);
   // Else the first receiver would wait for it without a sign of progress.
   static_cast<void>(model->content_hash());
@@ -178,8 +178,8 @@ ConnectionOptions WeightsServer::options() const {
   return options;
 }
 
-void WeightsServer::serve(std::shared_ptr<Connection> connection) {
-  worker_->add(std::move(connection));
+void WeightsServer::serve(const std::shared_ptr<Connection>& connection) {
+  worker_->add(connection);
 }
 
 }  // namespace zerolock

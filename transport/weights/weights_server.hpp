@@ -17,7 +17,7 @@ class WeightsServer {
  public:
   /// Reads the whole model once if its content hash is not known yet. Throws InputError if it has no files (a
   /// model in memory).
-  explicit WeightsServer(std::shared_ptr<const ModelFiles> model);
+  explicit WeightsServer(const std::shared_ptr<const ModelFiles>& model);
   /// Closes the connections and joins the thread, which may be hashing a stage's parts. What was sent keeps
   /// the model's files mapped.
   ~WeightsServer();
@@ -27,7 +27,7 @@ class WeightsServer {
   /// What a listener accepts a connection for weights with: small requests in, a queue for the answers.
   [[nodiscard]] ConnectionOptions options() const;
   /// Starts the connection and answers what it asks until it ends. May be called on the network's thread.
-  void serve(std::shared_ptr<Connection> connection);
+  void serve(const std::shared_ptr<Connection>& connection);
 
  private:
   class Worker;
