@@ -1,9 +1,15 @@
 #include "transport/address.hpp"
 
 #include <arpa/inet.h>
+#include <netdb.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
+#include <cstring>
+#include <memory>
 
 #include "tensors/base/error.hpp"
 
@@ -90,6 +96,33 @@ bool is_loopback(const Address& address) {
     return IN6_IS_ADDR_LOOPBACK(&v6);
   }
   return address.host == "localhost";
+}
+
+std::string host_towards(const Address& other, std::string_view where) {
+  const auto refuse = [&](const std::string& reason) {
+    throw InputError(std::string(where), "no way to " + other.text() + ": " + reason);
+  };
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_DGRAM;
+  addrinfo* found = nullptr;
+  const int failed = ::getaddrinfo(other.host.c_str(), std::to_string(other.port).c_str(), &hints, &found);
+  if (failed != 0) refuse(::gai_strerror(failed));
+  const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> addresses(found, &::freeaddrinfo);
+  // Connecting a datagram socket chooses the route and sends nothing.
+  const int socket = ::socket(found->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  if (socket < 0) refuse(std::strerror(errno));
+  sockaddr_storage own{};
+  socklen_t length = sizeof own;
+  auto* own_address = reinterpret_cast<sockaddr*>(&own);
+  const bool known = ::connect(socket, found->ai_addr, found->ai_addrlen) == 0 &&
+                     ::getsockname(socket, own_address, &length) == 0;
+  const std::string problem = known ? "" : std::strerror(errno);
+  ::close(socket);
+  if (!known) refuse(problem);
+  char text[NI_MAXHOST] = {};
+  const int unnamed = ::getnameinfo(own_address, length, text, sizeof text, nullptr, 0, NI_NUMERICHOST);
+  if (unnamed != 0) refuse(::gai_strerror(unnamed));
+  return text;
 }
 
 }  // namespace zerolock

@@ -24,4 +24,8 @@ Address parse_address(std::string_view text, std::string_view where);
 /// True for "localhost" and the addresses 127.0.0.0/8 and ::1 (also mapped into IPv6).
 [[nodiscard]] bool is_loopback(const Address& address);
 
+/// This machine's own address on the way to another one: where that one, or others beside it, can reach it.
+/// Sends nothing. Throws InputError that begins with `where` if there is no way there.
+std::string host_towards(const Address& other, std::string_view where);
+
 }  // namespace zerolock

@@ -40,7 +40,8 @@ class ExecutorCommand : public Command {
     table.path("model", model_, "the model, if it is here; otherwise what is needed is fetched and cached");
     table.path("cache", cache_, "folder for fetched weights; otherwise ~/.cache/zerolock");
     table.path("work", work_, "folder for this executor's checkpoints; otherwise below the cache");
-    table.text("listen", listen_, "HOST:PORT for downstream stages; otherwise any port on the way out");
+    table.text("listen", listen_,
+               "HOST:PORT for downstream stages; otherwise any port of the address that reaches --join");
     table.text("memory-limit", memory_limit_, "what its stages may use, as in 4GiB; told to the coordinator");
     table.flag("model-unchecked", model_unchecked_, "trust --model to be the coordinator's, unread");
     table.flag("end-with-parent", end_with_parent_, "end when the process that started this one does");
@@ -83,9 +84,8 @@ class ExecutorCommand : public Command {
     if (plan.security.identity()) plan.name = plan.security.identity()->name;
     plan.token = cluster_.shared_token();
     plan.link = cluster_.link_profile();
-    const bool near = is_loopback(plan.coordinator);
-    plan.listen =
-        listen_.empty() ? Address{near ? "127.0.0.1" : "0.0.0.0", 0} : parse_address(listen_, "--listen");
+    plan.listen = listen_.empty() ? Address{host_towards(plan.coordinator, "--join"), 0}
+                                  : parse_address(listen_, "--listen");
     plan.card.cores = std::max(1u, std::thread::hardware_concurrency());
     plan.card.memory_bytes =
         memory_limit_.empty() ? 0 : static_cast<std::uint64_t>(parse_bytes(memory_limit_, "--memory-limit"));

@@ -20,20 +20,23 @@ std::vector<std::string> CommandOutput::error_lines() const {
   return lines;
 }
 
-CommandProcess::CommandProcess(const std::vector<std::string>& arguments) {
+CommandProcess::CommandProcess(const std::vector<std::string>& arguments,
+                               const std::vector<std::string>& launcher) {
   char out_file[] = "/tmp/zerolock-test-out-XXXXXX";
   const int out = ::mkstemp(out_file);
   out_file_ = out_file;
   int ends[2];
   if (out < 0 || ::pipe2(ends, O_CLOEXEC) != 0) throw std::runtime_error("no pipe");
-  std::vector<char*> words{const_cast<char*>(ZEROLOCK_BINARY)};
+  std::vector<char*> words;
+  for (const std::string& word : launcher) words.push_back(const_cast<char*>(word.c_str()));
+  words.push_back(const_cast<char*>(ZEROLOCK_BINARY));
   for (const std::string& argument : arguments) words.push_back(const_cast<char*>(argument.c_str()));
   words.push_back(nullptr);
   pid_ = ::fork();
   if (pid_ == 0) {
     ::dup2(out, STDOUT_FILENO);
     ::dup2(ends[1], STDERR_FILENO);
-    ::execv(ZEROLOCK_BINARY, words.data());
+    ::execvp(words.front(), words.data());
     ::_exit(127);
   }
   ::close(out);

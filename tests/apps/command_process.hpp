@@ -23,7 +23,9 @@ CommandOutput run_zerolock(const std::vector<std::string>& arguments);
 /// A command under way, whose stderr can be followed.
 class CommandProcess {
  public:
-  explicit CommandProcess(const std::vector<std::string>& arguments);
+  /// `launcher`: a command in front of the binary, as "ip netns exec NAME".
+  explicit CommandProcess(const std::vector<std::string>& arguments,
+                          const std::vector<std::string>& launcher = {});
   ~CommandProcess();
   CommandProcess(const CommandProcess&) = delete;
   CommandProcess& operator=(const CommandProcess&) = delete;
@@ -32,6 +34,7 @@ class CommandProcess {
   bool wait_for_error_text(const std::string& text);
   /// What stderr has said so far.
   [[nodiscard]] const std::string& error_text() const { return err_; }
+  [[nodiscard]] pid_t id() const { return pid_; }
   void signal(int number) const;
   /// Waits for the end.
   CommandOutput finish();
