@@ -179,6 +179,9 @@ void check_requests(const std::vector<CertificateRequest>& requests) {
     }
     if (!names.insert(name).second) throw InputError(name, "is named twice, or is the authority's own name");
     for (const std::string& host : request.hosts) {
+      if (host.find('%') != std::string::npos) {
+        throw InputError(host, "an address with a zone means another machine elsewhere");
+      }
       // A host is good if it is good in an address.
       const bool brackets = host.find(':') != std::string::npos;
       parse_address(brackets ? "[" + host + "]:0" : host + ":0", "node " + name);

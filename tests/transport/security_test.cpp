@@ -101,6 +101,8 @@ TEST_CASE("certificates name their node, and keys are private", "[security]") {
       CHECK_THROWS_AS(make_certificates(folder.path(), {{{NodeRole::executor, name}, {}}}), InputError);
     }
     CHECK_THROWS_AS(make_certificates(folder.path(), {{{NodeRole::executor, "x"}, {"a,DNS:b"}}}), InputError);
+    CHECK_THROWS_AS(make_certificates(folder.path(), {{{NodeRole::executor, "x"}, {"fe80::1%eth0"}}}),
+                    InputError);
     CHECK_THROWS_AS(make_certificates(folder.path(), {node_b, node_b}), InputError);
   }
 }
