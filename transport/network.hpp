@@ -45,7 +45,9 @@ struct ListenEvents {
   std::function<void(std::string reason)> rejected;
 };
 
-/// Listens until it is destroyed. Connections that were accepted live on.
+/// Listens until it is destroyed. Connections that were accepted live on. The network's thread may be calling
+/// one of the events while the listener is destroyed, so these must not refer to what goes with it, unless
+/// the network goes first.
 class Listener {
  public:
   virtual ~Listener() = default;
