@@ -1,7 +1,9 @@
 #include "tensors/planning/head_memory.hpp"
 
 #include <algorithm>
+#include <string>
 
+#include "tensors/base/error.hpp"
 #include "tensors/training/readout_loss.hpp"
 
 namespace zerolock {
@@ -25,7 +27,15 @@ HeadMemory::HeadMemory(const HeadSettings& head, const ModelSizes& model, const 
       element_(static_cast<std::int64_t>(c10::elementSize(scalar_type(settings.compute)))),
       wide_(static_cast<std::int64_t>(c10::elementSize(wide_type(scalar_type(settings.compute))))),
       width_(model.config.width),
-      outputs_(outputs_of(head, model.config)) {}
+      outputs_(outputs_of(head, model.config)) {
+  head.check();
+  const std::int64_t rank_max = std::min(width_, outputs_);
+  if (head.kind == HeadKind::bottleneck && head.bottleneck_rank > rank_max) {
+    throw InputError("rank of a bottleneck head", std::to_string(head.bottleneck_rank) +
+                                                      " asked for; width and outputs allow 1 to " +
+                                                      std::to_string(rank_max));
+  }
+}
 
 std::int64_t HeadMemory::factors_bytes() const {
   return head_.bottleneck_rank * (width_ + outputs_) * wide_;

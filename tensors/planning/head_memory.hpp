@@ -13,6 +13,7 @@ namespace zerolock {
 /// A head of a model under settings that say in which types it is held and multiplied.
 class HeadMemory {
  public:
+  /// All must outlive this. Throws InputError for settings that the model has no head for.
   HeadMemory(const HeadSettings& head, const ModelSizes& model, const TrainingSettings& settings);
 
   /// Bytes that ReadoutHead::bytes() reports, the model's own rows included.

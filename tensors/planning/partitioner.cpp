@@ -5,8 +5,7 @@
 #include <cmath>
 #include <cstdio>
 #include <limits>
-#include <map>
-#include <tuple>
+#include <unordered_map>
 #include <utility>
 
 #include "tensors/base/error.hpp"
@@ -15,11 +14,13 @@ namespace zerolock {
 namespace {
 
 constexpr std::size_t no_parent = std::numeric_limits<std::size_t>::max();
-constexpr std::size_t labels_max = 30'000'000;  // some 3 GB; real clusters need thousands
+constexpr std::size_t labels_max = 5'000'000;  // some 500 MB; real clusters need thousands
+constexpr double used_max = 1e9;               // combinations of executors
 
 /// What is minimised, first things first. Each can only grow when a stage is added.
 enum Criterion : std::size_t { excess_bytes, slowest, squares, criterion_count };
 using Criteria = std::array<double, criterion_count>;
+constexpr Criteria unbounded = {HUGE_VAL, HUGE_VAL, HUGE_VAL};
 
 /// Executors that are alike but for their names.
 struct Kind {
@@ -73,55 +74,82 @@ double shared(double seconds, std::uint64_t hosted, const PlanningExecutor& exec
 /// The costs of every stage and range that a partition can have.
 class CostTable {
  public:
-  explicit CostTable(const PartitionTask& task) : task_(task), rows_(task.stages) {
-    for (std::uint64_t k = 0; k < task.stages; ++k) {
-      for (std::int64_t first = first_min(k); first <= first_max(k); ++first) {
-        for (std::int64_t last = first + 1; last <= first_max(k + 1); ++last) {
-          if (allowed(k, {first, last})) {
-            rows_[k].emplace(LayerRange{first, last}, task.cost(StageIndex{k}, LayerRange{first, last}));
-          }
+  using Row = std::vector<std::pair<LayerRange, StageCost>>;  // by rising last layer
+
+  explicit CostTable(const PartitionTask& task) : rows_(task.stages) {
+    const auto stages = static_cast<std::int64_t>(task.stages);
+    for (std::int64_t k = 0; k < stages; ++k) {
+      auto& rows = rows_[static_cast<std::size_t>(k)];
+      rows.resize(static_cast<std::size_t>(task.layers));
+      // Every stage has a layer, those before stage k and those behind it.
+      for (std::int64_t first = k; first <= (k == 0 ? 0 : task.layers - (stages - k)); ++first) {
+        const std::int64_t last_max = task.layers - (stages - k - 1);
+        for (std::int64_t last = k + 1 == stages ? last_max : first + 1; last <= last_max; ++last) {
+          const LayerRange range{first, last};
+          if (!task.fixed.empty() && range != task.fixed[static_cast<std::size_t>(k)]) continue;
+          rows[static_cast<std::size_t>(first)].emplace_back(
+              range, task.cost(StageIndex{static_cast<std::uint64_t>(k)}, range));
         }
       }
     }
   }
 
-  /// Calls work(range, cost) for every range of stage k that begins with layer `first`.
-  template <class Work>
-  void for_each(std::uint64_t k, std::int64_t first, const Work& work) const {
-    const auto begin = rows_[k].lower_bound(LayerRange{first, first});
-    for (auto at = begin; at != rows_[k].end() && at->first.first == first; ++at) work(at->first, at->second);
+  /// Of stage k, beginning with layer `first`.
+  [[nodiscard]] const Row& from(std::uint64_t k, std::int64_t first) const {
+    return rows_[k][static_cast<std::size_t>(first)];
   }
 
   [[nodiscard]] const StageCost& of(std::uint64_t k, const LayerRange& range) const {
-    return rows_[k].at(range);
+    const Row& row = from(k, range.first);
+    const auto found =
+        std::find_if(row.begin(), row.end(), [&](const auto& entry) { return entry.first == range; });
+    ZEROLOCK_INVARIANT(found != row.end(), "a plan's ranges are of the table");
+    return found->second;
+  }
+
+  /// Calls work(range, cost) for each.
+  template <class Work>
+  void for_each(const Work& work) const {
+    for (const auto& rows : rows_) {
+      for (const Row& row : rows) {
+        for (const auto& [range, cost] : row) work(range, cost);
+      }
+    }
   }
 
  private:
-  /// Every stage has a layer, those before stage k and those from it on.
-  [[nodiscard]] std::int64_t first_min(std::uint64_t k) const { return static_cast<std::int64_t>(k); }
-  [[nodiscard]] std::int64_t first_max(std::uint64_t k) const {
-    return task_.layers - static_cast<std::int64_t>(task_.stages - k);
-  }
-  [[nodiscard]] bool allowed(std::uint64_t k, const LayerRange& range) const {
-    if (!task_.fixed.empty()) return range == task_.fixed[k];
-    return (k > 0 || range.first == 0) && (k + 1 < task_.stages || range.last == task_.layers);
-  }
-
-  const PartitionTask& task_;
-  std::vector<std::map<LayerRange, StageCost>> rows_;  // of each stage
+  std::vector<std::vector<Row>> rows_;  // of each stage and first layer
 };
 
-/// The first so many stages placed: what the rest of a plan can depend on.
-struct State {
-  std::int64_t layers = 0;          // that they take
-  std::size_t kind = 0;             // of the executor that hosts the last of them
-  std::uint64_t hosted = 0;         // of them, by that executor
-  std::vector<std::uint16_t> used;  // executors of each kind
+/// Between which seconds the slowest stage of any plan is.
+std::pair<double, double> slowest_between(const PartitionTask& task, const std::vector<Kind>& kinds,
+                                          const CostTable& costs) {
+  double fewest = HUGE_VAL;
+  double most = 0;
+  // Some stage has at least its even share of the layers.
+  const auto stages = static_cast<std::int64_t>(task.stages);
+  const std::int64_t share = (task.layers + stages - 1) / stages;
+  costs.for_each([&](const LayerRange& range, const StageCost& cost) {
+    if (range.count() >= share) fewest = std::min(fewest, cost.operations);
+    most = std::max(most, cost.operations);
+  });
+  double fastest_rate = 0;
+  double slowest_rate = HUGE_VAL;
+  double link = HUGE_VAL;
+  for (const Kind& kind : kinds) {
+    fastest_rate = std::max(fastest_rate, kind.properties.operations_per_second);
+    slowest_rate = std::min(slowest_rate, kind.properties.operations_per_second);
+    if (kind.properties.link_bytes_per_second > 0) {
+      link = std::min(link, kind.properties.link_bytes_per_second);
+    }
+  }
+  const double longest_receive = link == HUGE_VAL ? 0 : static_cast<double>(task.entry_bytes) / link;
+  const double all_on_one = most / slowest_rate * static_cast<double>(task.stages);
+  constexpr double above_zero = 1e-9;
+  return {std::max(fewest / fastest_rate, above_zero), std::max({all_on_one, longest_receive, above_zero})};
+}
 
-  auto operator<=>(const State&) const = default;
-};
-
-/// One way to get to a state.
+/// One way to place the first so many stages.
 struct Label {
   Criteria criteria{};
   double run_slowest = 0;      // seconds of the slowest stage on the last executor
@@ -130,109 +158,45 @@ struct Label {
   LayerRange range;  // of the last stage
   std::size_t kind = 0;
   std::uint64_t hosted = 1;  // stages on the last executor
+  std::size_t used = 0;      // executors of each kind: digits of a mixed-radix number
 };
 
-/// Finds plans by dynamic programming over stages, layers and executors used; each state keeps the ways
-/// to it that are not worse in everything that counts.
+/// Finds plans by dynamic programming over stages, layers and executors used; each state keeps the ways to it
+/// that are not worse in everything that counts.
 class Search {
  public:
   Search(const PartitionTask& task, const std::vector<Kind>& kinds, const CostTable& costs)
-      : task_(task), kinds_(kinds), costs_(costs) {}
+      : task_(task), kinds_(kinds), costs_(costs) {
+    double states = 1;
+    for (const Kind& kind : kinds_) {
+      weights_.push_back(static_cast<std::size_t>(states));
+      states *= static_cast<double>(kind.members.size() + 1);
+      if (states > used_max) refuse_too_many();
+    }
+  }
 
-  /// The stages of a plan with the least of `criterion`, whose criteria before that are at most
-  /// `bounds`; `bounds` gets the least.
-  std::vector<Label> minimise(Criterion criterion, Criteria& bounds) {
+  /// A plan with the least of `criterion` among those whose criteria are at most `bounds`, as the labels of
+  /// its stages; none if there is no such plan.
+  std::vector<Label> minimise(Criterion criterion, const Criteria& bounds) {
     criterion_ = criterion;
     bounds_ = bounds;
     arena_.clear();
-    std::map<State, std::vector<std::size_t>> states;
-    State start;
-    start.used.resize(kinds_.size());
+    std::vector<std::size_t> labels;
     for (std::uint64_t k = 0; k < task_.stages; ++k) {
-      std::map<State, std::vector<std::size_t>> next;
-      if (k == 0) extend(start, no_parent, k, next);
-      for (const auto& [state, labels] : states) {
-        for (const std::size_t label : labels) extend(state, label, k, next);
-      }
-      states = std::move(next);
-    }
-    std::size_t best = no_parent;
-    for (const auto& [state, labels] : states) {
+      last_ = k + 1 == task_.stages;
+      states_.clear();
+      if (k == 0) extend(nullptr, no_parent, k);
       for (const std::size_t label : labels) {
-        if (best == no_parent || arena_[label].criteria[criterion] < arena_[best].criteria[criterion]) {
-          best = label;
-        }
+        const Label from = arena_[label];  // a copy: the arena grows
+        extend(&from, label, k);
       }
+      labels.clear();
+      for (const auto& [state, known] : states_) labels.insert(labels.end(), known.begin(), known.end());
+      std::sort(labels.begin(), labels.end());
     }
-    ZEROLOCK_INVARIANT(best != no_parent, "what earlier searches found is there to be found again");
-    bounds[criterion] = arena_[best].criteria[criterion];
-    std::vector<Label> path;
-    for (std::size_t at = best; at != no_parent; at = arena_[at].parent) path.push_back(arena_[at]);
-    std::reverse(path.begin(), path.end());
-    return path;
+    return path_to(labels);
   }
 
- private:
-  using States = std::map<State, std::vector<std::size_t>>;
-
-  /// Adds stage k to a plan of the stages before it, in every way.
-  void extend(const State& from, std::size_t parent, std::uint64_t k, States& next) {
-    costs_.for_each(k, from.layers, [&](const LayerRange& range, const StageCost& cost) {
-      if (parent != no_parent) add(from, parent, k, range, cost, from.kind, true, next);
-      for (std::size_t kind = 0; kind < kinds_.size(); ++kind) {
-        if (from.used[kind] == kinds_[kind].members.size()) continue;
-        add(from, parent, k, range, cost, kind, false, next);
-      }
-    });
-  }
-
-  void add(const State& from, std::size_t parent, std::uint64_t k, const LayerRange& range,
-           const StageCost& cost, std::size_t kind, bool shares, States& next) {
-    const Label label = extended(from, parent, range, cost, kind, shares);
-    for (std::size_t c = 0; c < criterion_; ++c) {
-      if (label.criteria[c] > bounds_[c]) return;
-    }
-    State to{range.last, kind, label.hosted, from.used};
-    if (!shares) ++to.used[kind];
-    std::vector<std::size_t>& known = next[to];
-    const bool last = k + 1 == task_.stages;
-    for (const std::size_t other : known) {
-      if (no_worse(arena_[other], label, last)) return;
-    }
-    std::erase_if(known, [&](std::size_t other) { return no_worse(label, arena_[other], last); });
-    if (arena_.size() >= labels_max) {
-      throw InputError("executors",
-                       "too many that differ for an exact plan; leave some out, or round their numbers");
-    }
-    known.push_back(arena_.size());
-    arena_.push_back(label);
-  }
-
-  [[nodiscard]] Label extended(const State& from, std::size_t parent, const LayerRange& range,
-                               const StageCost& cost, std::size_t kind, bool shares) const {
-    const PlanningExecutor& host = kinds_[kind].properties;
-    const double seconds = cost.operations / host.operations_per_second;
-    Label label;
-    if (parent != no_parent) label.criteria = arena_[parent].criteria;
-    label.run_slowest = std::max(seconds, shares ? arena_[parent].run_slowest : 0);
-    label.run_bytes = cost.memory_bytes + (shares ? arena_[parent].run_bytes : 0);
-    label.parent = parent;
-    label.range = range;
-    label.kind = kind;
-    label.hosted = shares ? from.hosted + 1 : 1;
-    const auto raise = [&](Criterion c, double value) {
-      label.criteria[c] = std::max(label.criteria[c], value);
-    };
-    if (host.memory_bytes > 0) {
-      raise(excess_bytes, static_cast<double>(label.run_bytes - host.memory_bytes));
-    }
-    raise(slowest, shared(label.run_slowest, label.hosted, host));
-    if (parent != no_parent && !shares) raise(slowest, crossing_seconds(from.kind, kind));
-    label.criteria[squares] += seconds * seconds;
-    return label;
-  }
-
- public:
   /// Of an entry from an executor of one kind to one of another, or the same, kind.
   [[nodiscard]] double crossing_seconds(std::size_t from, std::size_t to) const {
     const double a = kinds_[from].properties.link_bytes_per_second;
@@ -242,23 +206,111 @@ class Search {
   }
 
  private:
+  /// Adds stage k to a way of placing the stages before it, on the same executor or on any that is free.
+  void extend(const Label* from, std::size_t parent, std::uint64_t k) {
+    const std::int64_t first = from == nullptr ? 0 : from->range.last;
+    if (from != nullptr) extend_on(from, parent, k, first, from->kind, true);
+    for (std::size_t kind = 0; kind < kinds_.size(); ++kind) {
+      const std::size_t used = from == nullptr ? 0 : from->used;
+      const std::size_t taken = used / weights_[kind] % (kinds_[kind].members.size() + 1);
+      if (taken < kinds_[kind].members.size()) extend_on(from, parent, k, first, kind, false);
+    }
+  }
+
+  void extend_on(const Label* from, std::size_t parent, std::uint64_t k, std::int64_t first, std::size_t kind,
+                 bool shares) {
+    const double receive = from == nullptr || shares ? 0 : crossing_seconds(from->kind, kind);
+    const PlanningExecutor& host = kinds_[kind].properties;
+    if (receive > bounds_[slowest]) return;
+    Label label;
+    label.parent = parent;
+    label.kind = kind;
+    label.hosted = shares ? from->hosted + 1 : 1;
+    label.used = (from == nullptr ? 0 : from->used) + (shares ? 0 : weights_[kind]);
+    for (const auto& [range, cost] : costs_.from(k, first)) {
+      const double seconds = cost.operations / host.operations_per_second;
+      label.range = range;
+      label.run_slowest = std::max(seconds, shares ? from->run_slowest : 0);
+      label.run_bytes = cost.memory_bytes + (shares ? from->run_bytes : 0);
+      label.criteria = from == nullptr ? Criteria{} : from->criteria;
+      if (host.memory_bytes > 0) {
+        raise(label, excess_bytes, static_cast<double>(label.run_bytes - host.memory_bytes));
+      }
+      raise(label, slowest, std::max(receive, shared(label.run_slowest, label.hosted, host)));
+      label.criteria[squares] += seconds * seconds;
+      if (!within_bounds(label)) return;  // longer ranges cost no less
+      keep(label);
+    }
+  }
+
+  static void raise(Label& label, Criterion criterion, double value) {
+    label.criteria[criterion] = std::max(label.criteria[criterion], value);
+  }
+
+  [[nodiscard]] bool within_bounds(const Label& label) const {
+    for (std::size_t c = 0; c < criterion_count; ++c) {
+      if (label.criteria[c] > bounds_[c]) return false;
+    }
+    return true;
+  }
+
+  /// Unless a way to the same state is no worse; drops those that are no better.
+  void keep(const Label& label) {
+    const auto stages = static_cast<std::size_t>(task_.stages) + 1;
+    const auto layers = static_cast<std::size_t>(task_.layers) + 1;
+    const std::size_t hosted = hosted_counts(label.kind) ? static_cast<std::size_t>(label.hosted) : 0;
+    const std::size_t state = ((label.used * kinds_.size() + label.kind) * stages + hosted) * layers +
+                              static_cast<std::size_t>(label.range.last);
+    std::vector<std::size_t>& known = states_[state];
+    for (const std::size_t other : known) {
+      if (no_worse(arena_[other], label)) return;
+    }
+    std::erase_if(known, [&](std::size_t other) { return no_worse(label, arena_[other]); });
+    if (arena_.size() >= labels_max) refuse_too_many();
+    known.push_back(arena_.size());
+    arena_.push_back(label);
+  }
+
+  /// Whether a stage more on an executor of the kind may slow down those that are there.
+  [[nodiscard]] bool hosted_counts(std::size_t kind) const {
+    return !last_ && kinds_[kind].properties.cores < task_.stages;
+  }
+
   /// Whether whatever can follow `b` can follow `a` just as well; both lead to the same state.
-  [[nodiscard]] bool no_worse(const Label& a, const Label& b, bool last) const {
+  [[nodiscard]] bool no_worse(const Label& a, const Label& b) const {
     if (a.criteria[criterion_] > b.criteria[criterion_]) return false;
-    if (last) return true;
-    const PlanningExecutor& host = kinds_[a.kind].properties;
-    const bool memory_counts = host.memory_bytes > 0;
-    const bool seconds_count = criterion_ >= slowest && host.cores < task_.stages;
+    if (last_) return true;
+    const bool memory_counts = kinds_[a.kind].properties.memory_bytes > 0;
     return (!memory_counts || a.run_bytes <= b.run_bytes) &&
-           (!seconds_count || a.run_slowest <= b.run_slowest);
+           (!hosted_counts(a.kind) || a.run_slowest <= b.run_slowest);
+  }
+
+  [[nodiscard]] std::vector<Label> path_to(const std::vector<std::size_t>& complete) const {
+    std::vector<Label> path;
+    const auto best =
+        std::min_element(complete.begin(), complete.end(), [this](std::size_t a, std::size_t b) {
+          return arena_[a].criteria[criterion_] < arena_[b].criteria[criterion_];
+        });
+    if (best == complete.end()) return path;
+    for (std::size_t at = *best; at != no_parent; at = arena_[at].parent) path.push_back(arena_[at]);
+    std::reverse(path.begin(), path.end());
+    return path;
+  }
+
+  [[noreturn]] static void refuse_too_many() {
+    throw InputError("executors",
+                     "too many that differ for an exact plan; leave some out, or round their numbers");
   }
 
   const PartitionTask& task_;
   const std::vector<Kind>& kinds_;
   const CostTable& costs_;
+  std::vector<std::size_t> weights_;  // of each kind's digit in Label::used
   Criterion criterion_ = excess_bytes;
   Criteria bounds_{};
+  bool last_ = false;  // the stage that is being added is the last one
   std::vector<Label> arena_;
+  std::unordered_map<std::size_t, std::vector<std::size_t>> states_;
 };
 
 void check(const PartitionTask& task) {
@@ -339,6 +391,20 @@ StagePlan plan_of(const PartitionTask& task, const std::vector<Kind>& kinds, con
                        bytes_text(executor.memory_bytes) + ", and no other partition lacks less");
 }
 
+/// The least of the slowest stage and the plan that has it; none if nothing fits. Looks below a bound that
+/// rises until there is a plan: most ways to begin are given up early then.
+std::vector<Label> fastest(Search& search, double least, double most) {
+  constexpr double rise = 1.1;
+  Criteria bounds = unbounded;
+  bounds[excess_bytes] = 0;
+  for (double bound = least; bound < rise * most; bound *= rise) {
+    bounds[slowest] = bound;
+    std::vector<Label> path = search.minimise(slowest, bounds);
+    if (!path.empty()) return path;
+  }
+  return {};
+}
+
 }  // namespace
 
 StagePlan best_plan(const PartitionTask& task) {
@@ -346,10 +412,12 @@ StagePlan best_plan(const PartitionTask& task) {
   const std::vector<Kind> kinds = useful_kinds(task.executors, task.stages);
   const CostTable costs(task);
   Search search(task, kinds, costs);
-  Criteria bounds{};
-  std::vector<Label> path = search.minimise(excess_bytes, bounds);
-  if (bounds[excess_bytes] > 0) refuse(task, plan_of(task, kinds, costs, search, path));
-  for (const Criterion criterion : {slowest, squares}) path = search.minimise(criterion, bounds);
+  const auto [least, most] = slowest_between(task, kinds, costs);
+  std::vector<Label> path = fastest(search, least, most);
+  if (path.empty()) {
+    refuse(task, plan_of(task, kinds, costs, search, search.minimise(excess_bytes, unbounded)));
+  }
+  path = search.minimise(squares, {0, path.back().criteria[slowest], HUGE_VAL});
   return plan_of(task, kinds, costs, search, path);
 }
 

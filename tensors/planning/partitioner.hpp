@@ -29,7 +29,7 @@ struct PlanningExecutor {
 struct PartitionTask {
   std::int64_t layers = 0;
   std::uint64_t stages = 1;
-  /// Asked at most once for each stage and range.
+  /// Asked at most once for each stage and range. A longer range that begins alike must not cost less.
   std::function<StageCost(StageIndex, const LayerRange&)> cost;
   std::int64_t entry_bytes = 0;  // a micro-batch's hidden state on its way from one stage to the next
   std::vector<PlanningExecutor> executors;
