@@ -58,6 +58,7 @@ std::vector<ExecutorAssignment> assignments(const ClusterPlan& plan, const Assig
 
 RemoteCluster::RemoteCluster(RemoteClusterOptions options)
     : options_(std::move(options)), network_(std::make_shared<Network>()) {
+  if (options_.board) status_ = std::make_unique<StatusServer>(options_.board);
   ListenOptions listen;
   listen.address = options_.listen;
   listen.security = options_.security;
@@ -85,7 +86,10 @@ void RemoteCluster::lost(const std::string& node, const std::string& cause) {
 
 HelloAnswer RemoteCluster::answer(const Hello& hello) {
   if (const std::string reason = refusal_of(hello, options_.run_id); !reason.empty()) return Refusal{reason};
-  if (hello.node.role != NodeRole::executor) return Refusal{"only executors are let in here"};
+  // Any node of the cluster may look, the coordinator's own machine too.
+  if (hello.node.role != NodeRole::executor && hello.purpose != ConnectionPurpose::status) {
+    return Refusal{"only executors are let in here"};
+  }
   switch (hello.purpose) {
     case ConnectionPurpose::boundary:
       return entrance_.answer(hello);
@@ -96,6 +100,8 @@ HelloAnswer RemoteCluster::answer(const Hello& hello) {
     case ConnectionPurpose::weights:
       if (options_.weights) return HelloAccepted{options_.weights->options()};
       break;
+    case ConnectionPurpose::status:
+      return status_ ? status_->answer() : Refusal{"this run is not shown"};
   }
   return Refusal{"weights are not given here"};
 }
@@ -107,6 +113,10 @@ void RemoteCluster::accepted(const std::shared_ptr<Connection>& connection, cons
   }
   if (hello.purpose == ConnectionPurpose::weights) {
     options_.weights->serve(connection);
+    return;
+  }
+  if (hello.purpose == ConnectionPurpose::status) {
+    status_->serve(connection);
     return;
   }
   const std::lock_guard lock(mutex_);
@@ -132,6 +142,7 @@ ClusterOutcome RemoteCluster::run(const ClusterPlan& plan, const RemoteRun& run,
     setup.checkpoints = plan.checkpoints;
     setup.payload_bytes_max = run.state_bytes_max;
     setup.note = options_.note;
+    if (options_.board) setup.observer = executor_observer(options_.board);
     // The first stage's node is known once all have joined; then its way in opens.
     const auto door = spawn_boundary_door(parent, terms);
     caf::anon_send(door, ports_atom::value, StageIndex{0}, UpstreamActor{ports.source});
@@ -155,7 +166,15 @@ ClusterOutcome RemoteCluster::run(const ClusterPlan& plan, const RemoteRun& run,
       cluster.executors_ = nullptr;
     }
   } const forget{*this};
-  return run_cluster(plan, batches, source_account, stop_requested, observer, spawn, forget);
+  if (!options_.board) {
+    return run_cluster(plan, batches, source_account, stop_requested, observer, spawn, forget);
+  }
+  options_.board->begin(plan.first_window, plan.last_window, calibrates(plan));
+  ClusterOutcome outcome = run_cluster(plan, batches, source_account, stop_requested,
+                                       watched(options_.board, observer), spawn, forget);
+  options_.board->end(outcome.kind);
+  status_->finish();
+  return outcome;
 }
 
 std::vector<std::vector<StageIndex>> spread_stages(std::uint64_t stages, std::uint64_t executors) {

@@ -11,6 +11,7 @@
 #include "supervision/boundary_entrance.hpp"
 #include "supervision/cluster_run.hpp"
 #include "supervision/remote_executors.hpp"
+#include "supervision/status_server.hpp"
 #include "transport/network.hpp"
 #include "transport/weights/weights_server.hpp"
 
@@ -31,6 +32,7 @@ struct RemoteClusterOptions {
   std::string name = "coordinator";
   std::string run_id;
   std::shared_ptr<WeightsServer> weights;        // for executors without the model; null: they must have it
+  std::shared_ptr<StatusBoard> board;            // is told of the run, and shown; null: nobody may watch
   std::function<void(const std::string&)> note;  // one line for the log; may be called by any thread
 };
 
@@ -60,6 +62,7 @@ class RemoteCluster {
   RemoteClusterOptions options_;
   Address public_address_;
   BoundaryEntrance entrance_;
+  std::unique_ptr<StatusServer> status_;  // null: nobody may watch
   std::mutex mutex_;
   RemoteExecutorsActor executors_;       // while a run is on; under mutex_
   std::uint64_t payload_bytes_max_ = 0;  // the same

@@ -70,6 +70,7 @@ class RemoteExecutors final : public Type::base {
       link.payload_bytes_max = setup_.payload_bytes_max;
       link.owner = caf::actor_cast<ExecutorOwnerActor>(this);
       link.note = setup_.note;
+      link.observer = setup_.observer;
       executor.link = spawn_executor_link(*this, std::move(link));
     }
     send(executor.link, accept_atom::value, accepted);
@@ -79,6 +80,8 @@ class RemoteExecutors final : public Type::base {
     const auto known = links_.find(node);
     if (known == links_.end()) return;
     known->second.card = card;
+    setup_.observer.joined(card);
+    if (assigned_) setup_.observer.assigned(node, {});
     const auto members = std::count_if(links_.begin(), links_.end(),
                                        [](const auto& item) { return item.second.card.has_value(); });
     setup_.note("executor " + node + " has joined (" + std::to_string(members) + " of " +
@@ -99,7 +102,9 @@ class RemoteExecutors final : public Type::base {
     try {
       const std::vector<ExecutorAssignment> assignments = setup_.assign(cards);
       for (std::size_t i = 0; i < members.size() && i < assignments.size(); ++i) {
-        if (assignments[i].stages.empty()) continue;
+        const std::set<StageIndex>& stages = assignments[i].stages;
+        setup_.observer.assigned(cards[i].name, {stages.begin(), stages.end()});
+        if (stages.empty()) continue;
         members[i]->has_stages = true;
         send(members[i]->link, assign_atom::value, assignments[i]);
       }
@@ -142,7 +147,10 @@ class RemoteExecutors final : public Type::base {
     links_.erase(gone);
     if (closing_) {
       if (links_.empty()) quit(*closing_);
-    } else if (is_bad_input(down.reason)) {
+      return;
+    }
+    setup_.observer.left(node);
+    if (is_bad_input(down.reason)) {
       close(down.reason);
     } else if (has_stages) {
       close(make_failure(Failure::permanent, cause_of(down.reason)));

@@ -24,6 +24,7 @@ struct RemoteExecutorsSetup {
   std::filesystem::path checkpoints;  // copies of all durable states go there
   std::uint64_t payload_bytes_max = 0;
   std::function<void(const std::string&)> note;  // one line for the log; may be called by any thread
+  ExecutorObserver observer;
 };
 
 using lost_atom = caf::atom_constant<caf::atom("lost")>;  // -> remote executors: one will not come again

@@ -59,6 +59,8 @@ std::string purpose_text(const Hello& hello) {
       return "boundary " + std::to_string(hello.boundary.value);
     case ConnectionPurpose::weights:
       return "weights";
+    case ConnectionPurpose::status:
+      return "status";
   }
   return "unknown";
 }
@@ -66,7 +68,7 @@ std::string purpose_text(const Hello& hello) {
 Hello read_hello(std::span<const std::byte> metadata) {
   auto hello = from_wire<Hello>(metadata, "hello");
   check_node(hello.node, "hello");
-  if (hello.purpose < ConnectionPurpose::control || hello.purpose > ConnectionPurpose::weights) {
+  if (hello.purpose < ConnectionPurpose::control || hello.purpose > ConnectionPurpose::status) {
     throw WireError("hello: unknown purpose " + std::to_string(static_cast<int>(hello.purpose)));
   }
   check_text(hello.program_version, short_text_max, "hello: the program's version");

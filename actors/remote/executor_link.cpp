@@ -103,6 +103,7 @@ class ExecutorLink final : public Type::base {
       connection_->close("the two sides do not belong to the same conversation");
       return;
     }
+    if (lost_since_) setup_.observer.back(setup_.name);
     lost_since_.reset();
     if (!card_) join(opening.card);
   }
@@ -133,6 +134,7 @@ class ExecutorLink final : public Type::base {
       quit(caf::exit_reason::normal);  // nothing of the run is there
       return;
     }
+    setup_.observer.lost(setup_.name);
     setup_.note("executor " + setup_.name + ": " + cause + "; waiting for it");
     delayed_send(this, deadlines.executor_absence, tick_atom::value);
   }
@@ -186,6 +188,7 @@ class ExecutorLink final : public Type::base {
     if (state.numel() > 0) {
       write_checkpoint_bytes(setup_.checkpoints, message.stage, message.window, text_of(state));
     }
+    setup_.observer.durable(message.stage, message.window);
     send(setup_.scheduler, durable_atom::value, message.stage, message.window);
   }
   void on(const control::WindowReported& message, const at::Tensor&) {

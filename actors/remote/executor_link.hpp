@@ -14,6 +14,7 @@
 #include "actors/protocol.hpp"
 #include "actors/remote/boundary_door.hpp"
 #include "actors/remote/control_channel.hpp"
+#include "actors/remote/executor_observer.hpp"
 #include "transport/connection.hpp"
 
 namespace zerolock {
@@ -50,6 +51,7 @@ struct ExecutorLinkSetup {
   std::filesystem::path checkpoints;    // copies of all durable states go there
   std::uint64_t payload_bytes_max = 0;  // beside a message of the executor
   ExecutorOwnerActor owner;
+  ExecutorObserver observer;                     // hears `lost`, `back` and `durable` from the link
   std::function<void(const std::string&)> note;  // one line for the log; may be called by any thread
 };
 

@@ -175,6 +175,10 @@ TEST_CASE("a hello is checked", "[wire]") {
   changed = hello;
   changed.purpose = static_cast<ConnectionPurpose>(0);
   refused(changed);
+  changed.purpose = ConnectionPurpose::status;
+  CHECK(purpose_text(read_hello(to_wire(changed))) == "status");
+  changed.purpose = static_cast<ConnectionPurpose>(5);
+  refused(changed);
   changed = hello;
   changed.run = "run\n2026 forged line of a log";
   refused(changed);
