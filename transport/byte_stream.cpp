@@ -73,7 +73,7 @@ class PlainStream : public ByteStream {
 // -- OpenSSL's way to the socket: as its own socket BIO, but a broken connection raises no signal --------
 
 int socket_of(BIO* bio) {
-  return static_cast<int>(reinterpret_cast<std::intptr_t>(BIO_get_data(bio)));
+  return *static_cast<const int*>(BIO_get_data(bio));
 }
 
 int bio_write(BIO* bio, const char* bytes, int count) {
@@ -104,11 +104,12 @@ BIO_METHOD* make_socket_method() {
   return method;
 }
 
-BIO* make_socket_bio(int socket) {
+/// The descriptor must stay where it is as long as the BIO is used.
+BIO* make_socket_bio(int& socket) {
   static BIO_METHOD* const method = make_socket_method();  // lives as long as the process
   BIO* bio = BIO_new(method);
   if (bio == nullptr) throw RunError("OpenSSL cannot serve a socket: " + openssl_reason());
-  BIO_set_data(bio, reinterpret_cast<void*>(static_cast<std::intptr_t>(socket)));
+  BIO_set_data(bio, &socket);
   BIO_set_init(bio, 1);
   return bio;
 }
@@ -116,9 +117,9 @@ BIO* make_socket_bio(int socket) {
 class TlsStream : public ByteStream {
  public:
   TlsStream(int socket, std::shared_ptr<Security::Context> context, StreamSide side)
-      : context_(std::move(context)), session_(SSL_new(context_->tls.get())) {
+      : socket_(socket), context_(std::move(context)), session_(SSL_new(context_->tls.get())) {
     if (!session_) throw RunError("OpenSSL cannot begin a session: " + openssl_reason());
-    BIO* bio = make_socket_bio(socket);
+    BIO* bio = make_socket_bio(socket_);
     SSL_set_bio(session_.get(), bio, bio);
     side == StreamSide::dialler ? SSL_set_connect_state(session_.get())
                                 : SSL_set_accept_state(session_.get());
@@ -211,6 +212,7 @@ class TlsStream : public ByteStream {
     return result;
   }
 
+  int socket_;
   std::shared_ptr<Security::Context> context_;
   TlsSessionObject session_;
   std::vector<std::byte> record_;
