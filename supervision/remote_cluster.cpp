@@ -139,6 +139,7 @@ ClusterOutcome RemoteCluster::run(const ClusterPlan& plan, const RemoteRun& run,
   const auto spawn = [&](caf::local_actor& parent, const CoordinatorPorts& ports) -> ExecutorsActor {
     RemoteExecutorsSetup setup;
     setup.executors_wanted = run.executors;
+    setup.stop_requested = stop_requested;
     setup.checkpoints = plan.checkpoints;
     setup.payload_bytes_max = run.state_bytes_max;
     setup.note = options_.note;

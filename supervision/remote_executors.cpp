@@ -12,7 +12,8 @@
 namespace zerolock {
 namespace {
 
-using Type = RemoteExecutorsActor::extend<caf::reacts_to<joined_atom, std::string, ExecutorCard>>;
+using Type = RemoteExecutorsActor::extend<caf::reacts_to<joined_atom, std::string, ExecutorCard>,
+                                          caf::reacts_to<tick_atom>>;
 
 class RemoteExecutors final : public Type::base {
  public:
@@ -28,7 +29,9 @@ class RemoteExecutors final : public Type::base {
   [[nodiscard]] const char* name() const override { return "remote executors"; }
 
   behavior_type make_behavior() override {
-    return {[this](accept_atom, const std::string& node, const AcceptedConnection& accepted) {
+    delayed_send(this, deadlines.stop_poll, tick_atom::value);
+    return {[this](tick_atom) { stop_if_requested(); },
+            [this](accept_atom, const std::string& node, const AcceptedConnection& accepted) {
               accept(node, accepted);
             },
             [this](lost_atom, const std::string& node, const std::string& cause) {
@@ -87,6 +90,15 @@ class RemoteExecutors final : public Type::base {
     setup_.note("executor " + node + " has joined (" + std::to_string(members) + " of " +
                 std::to_string(setup_.executors_wanted) + ")" + (assigned_ ? ", stands by as a spare" : ""));
     if (!assigned_ && static_cast<std::uint64_t>(members) >= setup_.executors_wanted) assign();
+  }
+
+  void stop_if_requested() {
+    if (assigned_ || closing_) return;
+    if (setup_.stop_requested && setup_.stop_requested()) {
+      close(make_failure(Failure::permanent, "it was stopped before its executors had joined"));
+    } else {
+      delayed_send(this, deadlines.stop_poll, tick_atom::value);
+    }
   }
 
   /// Executors in the order of their names, so that the same ones always get the same stages.

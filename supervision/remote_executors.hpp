@@ -19,6 +19,8 @@ namespace zerolock {
 using AssignStages = std::function<std::vector<ExecutorAssignment>(const std::vector<ExecutorCard>&)>;
 
 struct RemoteExecutorsSetup {
+  /// Looked at while executors are awaited: a run that has not begun needs no orderly end.
+  std::function<bool()> stop_requested;
   std::uint64_t executors_wanted = 1;  // stages are assigned once so many have joined
   AssignStages assign;
   std::filesystem::path checkpoints;  // copies of all durable states go there

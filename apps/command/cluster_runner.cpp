@@ -5,6 +5,7 @@
 #include <mutex>
 
 #include "apps/command/child_processes.hpp"
+#include "apps/command/metrics_endpoint.hpp"
 #include "supervision/local_cluster.hpp"
 #include "supervision/remote_cluster.hpp"
 
@@ -50,6 +51,7 @@ RemoteRun remote_run(const TrainOptions& options, const TrainingInputs& inputs, 
   common.sequences_max = static_cast<std::int64_t>(options.batch);
   common.width = model.width;
   common.vocabulary = model.vocabulary;
+  common.wire_type = to_string(options.hidden_state_wire_type());
   common.model_hash = inputs.model.files->content_hash();
   return run;
 }
@@ -131,9 +133,16 @@ ClusterRunner network_runner(const TrainOptions& options, const TrainingInputs& 
   cluster_options.run_id = run_id;
   cluster_options.note = log_note;
   cluster_options.weights = std::make_shared<WeightsServer>(inputs.model.files);
+  cluster_options.board = std::make_shared<StatusBoard>(
+      run_id, inputs.partition, inputs.batches->last_window(), network.executors);
+  std::shared_ptr<const MetricsEndpoint> metrics;
+  if (network.metrics) {
+    metrics = std::make_shared<MetricsEndpoint>(*network.metrics, cluster_options.board);
+    spdlog::info("metrics at http://{}/metrics", metrics->address().text());
+  }
   const auto cluster = std::make_shared<RemoteCluster>(cluster_options);
   spdlog::info("waiting at {} for {} executors", cluster->address().text(), network.executors);
-  return [&options, &inputs, network, cluster](const ClusterPlan& plan, const std::function<bool()>& stop,
+  return [&options, &inputs, network, cluster, metrics](const ClusterPlan& plan, const std::function<bool()>& stop,
                                                const ClusterObserver& observer) {
     MemoryAccount source_account;
     return cluster->run(plan, remote_run(options, inputs, plan, network.executors, network.link),

@@ -35,6 +35,7 @@ struct NetworkOptions {
   std::string name = "coordinator";
   std::string token;
   LinkProfile link;
+  std::optional<Address> metrics;  // where Prometheus may ask
 };
 /// Executors that join over the network. Listens at once: throws InputError if it cannot.
 ClusterRunner network_runner(const TrainOptions& options, const TrainingInputs& inputs,

@@ -31,6 +31,7 @@ class Command {
 std::unique_ptr<Command> make_train_command();
 std::unique_ptr<Command> make_coordinator_command();
 std::unique_ptr<Command> make_executor_command();
+std::unique_ptr<Command> make_status_command();
 std::unique_ptr<Command> make_evaluate_command();
 std::unique_ptr<Command> make_generate_command();
 std::unique_ptr<Command> make_inspect_command();
@@ -39,5 +40,6 @@ std::unique_ptr<Command> make_plan_command();
 std::unique_ptr<Command> make_bench_overhead_command();
 std::unique_ptr<Command> make_bench_throughput_command();
 std::unique_ptr<Command> make_bench_learning_command();
+std::unique_ptr<Command> make_bench_links_command();
 
 }  // namespace zerolock

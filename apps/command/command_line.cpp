@@ -17,8 +17,8 @@ namespace zerolock {
 namespace {
 
 /// Commands of later versions: known, so that the answer can say more than "no such command".
-const std::vector<std::string> later_commands{"status", "inject", "chaos", "export", "report"};
-const std::vector<std::string> later_benches{"memory", "links", "stages", "recovery", "device"};
+const std::vector<std::string> later_commands{"inject", "chaos", "export", "report"};
+const std::vector<std::string> later_benches{"memory", "stages", "recovery", "device"};
 
 /// A subcommand with the CLI11 command that reads it.
 struct BoundCommand {
@@ -39,18 +39,20 @@ class CommandLine {
     bind(root_, "", make_train_command());
     bind(root_, "", make_coordinator_command());
     bind(root_, "", make_executor_command());
+    bind(root_, "", make_status_command());
     bind(root_, "", make_evaluate_command());
     bind(root_, "", make_generate_command());
     bind(root_, "", make_inspect_command());
     bind(root_, "", make_plan_command());
     bind(root_, "", make_certs_command());
     bench_ = root_.add_subcommand(
-        "bench", "measure this machine and what training learns: overhead, throughput, learning");
+        "bench", "measure this machine and what training learns: overhead, throughput, learning, links");
     bench_->allow_extras();
     bench_->require_subcommand(0, 1);
     bind(*bench_, "bench ", make_bench_overhead_command());
     bind(*bench_, "bench ", make_bench_throughput_command());
     bind(*bench_, "bench ", make_bench_learning_command());
+    bind(*bench_, "bench ", make_bench_links_command());
   }
 
   int run(int argc, const char* const* argv) {

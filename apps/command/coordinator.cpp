@@ -29,6 +29,8 @@ class CoordinatorCommand : public TrainingCommand {
                Kept::on_command_line_only);
     table.flag("insecure", cluster_.insecure, "allow plain connections beyond this machine",
                Kept::on_command_line_only);
+    table.text("metrics", metrics_,
+               "HOST:PORT for Prometheus; anybody may read it, so loopback only unless --insecure");
     table.text("token", cluster_.token, "shared secret of a run without --tls; or in ZEROLOCK_TOKEN");
   }
 
@@ -38,9 +40,15 @@ class CoordinatorCommand : public TrainingCommand {
     NetworkOptions network;
     network.listen = parse_address(listen_, "--listen");
     network.executors = executors_.value_or(inputs.partition.size());
+    if (options().wire_rounds() && network.executors < inputs.partition.size()) {
+      throw InputError("--wire-type",
+                       "rounds hidden states between executors alone, so that the result would depend on who "
+                       "hosts which stage; give each stage its executor, or take compute");
+    }
     network.security = cluster_.security(NodeRole::coordinator, "");
     if (network.security.identity()) network.name = network.security.identity()->name;
     network.token = cluster_.shared_token();
+    network.metrics = metrics_address();
     network.link = parse_link_profile(options().link, "--link");
     if (!network.security.is_tls() && network.token.empty()) {
       network.token = new_token();
@@ -50,7 +58,20 @@ class CoordinatorCommand : public TrainingCommand {
   }
 
  private:
+  /// Nobody who asks for metrics proves who he is.
+  [[nodiscard]] std::optional<Address> metrics_address() const {
+    if (metrics_.empty()) return std::nullopt;
+    const Address address = parse_address(metrics_, "--metrics");
+    if (!cluster_.insecure && !is_loopback(address)) {
+      throw InputError("--metrics", address.text() +
+                                        " can be asked by others without proof of who they are; loopback "
+                                        "addresses only, or --insecure");
+    }
+    return address;
+  }
+
   std::string listen_;
+  std::string metrics_;
   std::optional<std::uint64_t> executors_;
   ClusterOptions cluster_;
 };

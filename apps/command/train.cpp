@@ -22,6 +22,10 @@ class TrainCommand : public TrainingCommand {
       if (options().link != "local") {
         throw InputError("--link", "stages that are threads have no links; use --placement processes");
       }
+      if (options().wire_type) {
+        throw InputError("--wire-type",
+                         "hidden states of stages that are threads do not travel; use --placement processes");
+      }
       return thread_runner(inputs);
     }
     return process_runner(options(), inputs, folder, parse_link_profile(options().link, "--link"));

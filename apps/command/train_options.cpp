@@ -165,6 +165,12 @@ void declare_runtime(TrainOptions& options, OptionTable& table) {
                "stages as threads of this process, or a process for each");
   table.text("link", options.link,
              "link to imitate between processes: local, wifi, mobile, constrained, or as in 30ms,50Mbit");
+  table.choice("wire-type", options.wire_type,
+               {{"compute", std::nullopt},
+                {"fp32", WireType::fp32},
+                {"bf16", WireType::bf16},
+                {"int8", WireType::int8}},
+               "how hidden states travel between processes: as they are computed, or rounded");
   table.choice("schedule", options.schedule, {{"zerolock", StageSchedule::zerolock}},
                "order of a stage's work");
   table.choice("recipe", options.recipe,
@@ -245,6 +251,22 @@ BatchPlanOptions TrainOptions::batch_plan_options() const {
   return options;
 }
 
+WireType TrainOptions::hidden_state_wire_type() const {
+  return wire_type.value_or(settings.compute == ComputeType::bf16 ? WireType::bf16 : WireType::fp32);
+}
+
+bool TrainOptions::wire_rounds() const {
+  switch (hidden_state_wire_type()) {
+    case WireType::fp32:
+      return false;
+    case WireType::bf16:
+      return settings.compute != ComputeType::bf16;
+    case WireType::int8:
+      return true;
+  }
+  return true;
+}
+
 std::uint64_t TrainOptions::stage_count() const {
   return layers.empty() ? stages.value_or(3) : layers.size();
 }
@@ -310,6 +332,7 @@ nlohmann::ordered_json TrainOptions::deciding_settings() const {
       {"clip", optimizer.clip_norm ? nlohmann::ordered_json(*optimizer.clip_norm) : nlohmann::ordered_json()},
       {"dtype", types[static_cast<int>(settings.compute)]},
       {"base", formats[static_cast<int>(settings.base)]}};
+  if (wire_rounds()) deciding["wire-type"] = to_string(hidden_state_wire_type());
   // A cosine's length is part of every learning rate; with the other schedules a run may be prolonged.
   if (optimizer.schedule == ScheduleKind::cosine) {
     deciding["epochs"] = epochs.value_or(1);

@@ -16,6 +16,7 @@
 #include "data/dataset.hpp"
 #include "tensors/base/indices.hpp"
 #include "tensors/training/settings.hpp"
+#include "transport/entry_frame.hpp"
 
 namespace zerolock {
 
@@ -98,7 +99,8 @@ struct TrainOptions {
   std::optional<std::uint64_t> early_stop;  // after so many evaluations without improvement
 
   Placement placement = Placement::threads;
-  std::string link = "local";  // between processes; see transport/link_profile.hpp
+  std::string link = "local";         // between processes; see transport/link_profile.hpp
+  std::optional<WireType> wire_type;  // of hidden states between processes; unless given, the compute type
   StageSchedule schedule = StageSchedule::zerolock;
   Recipe recipe = Recipe::automatic;
   std::uint64_t depth = 4;
@@ -116,6 +118,10 @@ struct TrainOptions {
   /// Layer ranges of the stages for a model of that many layers. Throws InputError.
   [[nodiscard]] std::vector<LayerRange> partition(std::int64_t model_layers) const;
   [[nodiscard]] BatchPlanOptions batch_plan_options() const;
+  /// How hidden states travel between processes.
+  [[nodiscard]] WireType hidden_state_wire_type() const;
+  /// Whether they arrive rounded, so that the numbers depend on which boundaries are between processes.
+  [[nodiscard]] bool wire_rounds() const;
   /// The number of stages that --stages or --layers asks for.
   [[nodiscard]] std::uint64_t stage_count() const;
   /// What decides the stages' numbers. `label_tokens`: the softmax of restricted heads; empty where the rows

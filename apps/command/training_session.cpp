@@ -205,6 +205,7 @@ int TrainingSession::run(const std::function<bool()>& stop_requested, const Clus
   const ClusterOutcome outcome = run_cluster(cluster_plan(), stop, observer());
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   progress_.finish();
+  stop_asked_for_ = stop_requested();
   write_results(outcome, seconds);
   return report(outcome);
 }
@@ -273,7 +274,7 @@ int TrainingSession::report(const ClusterOutcome& outcome) const {
     case Kind::failed:
       spdlog::error("training has paused: {}; everything up to window {} is saved, go on with: {}",
                     outcome.failure, window, resume);
-      return status_failed;
+      return stop_asked_for_ ? status_interrupted : status_failed;
   }
   return status_failed;
 }

@@ -69,6 +69,7 @@ class TrainingSession {
   ProgressDisplay progress_;
   std::unique_ptr<RunEvaluation> evaluation_;  // null without --eval-data
   std::vector<std::uint64_t> restarts_;        // of each stage, in this session
+  bool stop_asked_for_ = false;
   nlohmann::ordered_json summary_;
 };
 

@@ -1,0 +1,248 @@
+/// zerolock bench links: what boundaries cost, how well links are imitated, and what wire types lose.
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "apps/command/bench_table.hpp"
+#include "apps/command/command.hpp"
+#include "apps/command/log_options.hpp"
+#include "apps/command/loopback_boundary.hpp"
+#include "apps/command/opened_model.hpp"
+#include "apps/command/plain_rates.hpp"
+#include "apps/command/temporary_folder.hpp"
+#include "apps/command/wire_loss.hpp"
+#include "tensors/model/causal_model.hpp"
+#include "transport/certificates.hpp"
+
+namespace zerolock {
+
+namespace {
+
+constexpr std::int64_t width = 1024;
+constexpr std::int64_t row_bytes = width * 4;
+constexpr std::int64_t kibibyte = 1024;
+constexpr std::int64_t large_entry_bytes = 4096 * kibibyte;
+constexpr std::array<std::int64_t, 3> entry_sizes{64 * kibibyte, 1024 * kibibyte, large_entry_bytes};
+constexpr std::uint64_t depth = 4;
+
+/// English as anybody writes it, for hidden states as they occur.
+constexpr const char* sample_text =
+    "The ferry left the harbour at six in the morning with forty passengers, two lorries and a cargo of "
+    "apples. By noon the wind had turned to the north-west, and the captain decided to wait behind the "
+    "island "
+    "until the sea was calm again. Somebody had brought a radio; it said that the bridge over the strait, "
+    "planned since 1974, would now cost 3.2 billion and open in eight years. Nobody on board believed it.";
+
+/// An entry with seeded normal numbers.
+Entry entry_of(std::int64_t bytes) {
+  auto layout = std::make_shared<MicroBatchLayout>();
+  layout->sequence_offsets = {0, bytes / row_bytes};
+  Entry entry;
+  entry.position = {WindowIndex{1}, 0};
+  entry.producer = Incarnation{1};
+  entry.layout = layout;
+  at::Generator generator = at::detail::createCPUGenerator(1);
+  entry.payload = at::randn({bytes / row_bytes, width}, generator, at::kFloat);
+  return entry;
+}
+
+BoundaryTerms terms_of_bench() {
+  BoundaryTerms terms;
+  terms.limits = {large_entry_bytes / row_bytes, 1, width, 0, at::kFloat};
+  terms.depth = depth;
+  terms.buffer_bytes_max = (depth + 1) * large_entry_bytes;
+  return terms;
+}
+
+double median(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+/// A row of the table; what a measurement does not have stays empty.
+nlohmann::ordered_json row_of(const std::string& measured) {
+  return {{"measured", measured},       {"entry_bytes", nullptr},   {"seconds", nullptr},
+          {"formula_seconds", nullptr}, {"MB_per_second", nullptr}, {"bytes_per_row", nullptr},
+          {"largest_error", nullptr},   {"mean_error", nullptr}};
+}
+
+/// Seconds that the same bytes took in the ways that are compared, a round after another.
+struct RateRounds {
+  std::vector<double> asio;
+  std::vector<double> plain;
+  std::vector<double> tls;
+  std::vector<double> cipher;
+};
+
+class BenchLinksCommand : public Command {
+ public:
+  [[nodiscard]] const char* name() const override { return "links"; }
+  [[nodiscard]] const char* summary() const override {
+    return "rate of a boundary on loopback, imitated links against their formula, loss of the wire types";
+  }
+  [[nodiscard]] const char* example() const override {
+    return "zerolock bench links --model SmolLM2-135M-Instruct.Q4_1.gguf";
+  }
+
+  void declare(OptionTable& table) override {
+    table.path("model", model_, "whose hidden states the wire types are tried on; otherwise normal numbers");
+    table.integer("rounds", rounds_, 1, 1000, "of rates compared; medians are printed");
+    table.integer("entries", entries_, 1, 100'000, "of 4 MiB in a round");
+    table.integer("repeats", repeats_, 1, 1000, "of an entry over each imitated link");
+    table.flag("json", json_, "print one JSON object", OptionTable::Kept::on_command_line_only);
+    log_.declare(table);
+  }
+
+  int run(OptionTable&) override {
+    start_log(log_);
+    prepare_compute();
+    BenchResult result;
+    result.bench = "links";
+    result.simulated = !model_;
+    const at::Tensor rows = hidden_rows();  // first: a bad --model is found at once
+    measure_rates(result);
+    measure_profiles(result);
+    measure_losses(result, rows);
+    std::fputs((json_ ? result.to_json() : result.to_table()).c_str(), stdout);
+    return status_done;
+  }
+
+ private:
+  /// Hidden states [rows, width] between the middle layers of the model, or seeded normal numbers.
+  [[nodiscard]] at::Tensor hidden_rows() const {
+    if (!model_) return entry_of(entry_sizes.front()).payload;
+    const OpenedModel opened = open_model(*model_);
+    const std::vector<TokenId> tokens = opened.tokenizer->encode(sample_text, true);
+    const auto count = static_cast<std::int64_t>(tokens.size());
+    const at::Tensor ids = at::tensor(std::vector<std::int64_t>(tokens.begin(), tokens.end()), at::kLong);
+    return CausalModel(opened.files).hidden_states(ids, {0, count}, opened.files->config().layers / 2);
+  }
+
+  // -- rates
+
+  void measure_rates(BenchResult& result) const {
+    const Entry entry = entry_of(large_entry_bytes);
+    const std::size_t message_bytes = entry_frame(1, entry, WireType::fp32).wire_bytes();
+    const TemporaryFolder folder;
+    make_certificates(folder.path(), {{{NodeRole::executor, "upstream"}, {"127.0.0.1"}},
+                                      {{NodeRole::executor, "downstream"}, {"127.0.0.1"}}});
+    const auto certified = [&folder](const std::string& node) {
+      return Security::tls(find_tls_files(folder.path(), NodeRole::executor, node));
+    };
+    LoopbackBoundary::Setup setup;
+    setup.terms = terms_of_bench();
+    LoopbackBoundary plain(setup);
+    setup.upstream = certified("upstream");
+    setup.downstream = certified("downstream");
+    LoopbackBoundary tls(setup);
+    PlainLoopback asio(message_bytes);
+    RateRounds rounds;
+    for (std::uint64_t round = 0; round <= rounds_; ++round) {
+      const double asio_seconds = asio.transfer(entries_);
+      const double plain_seconds = plain.transfer(entry, entries_);
+      const double tls_seconds = tls.transfer(entry, entries_);
+      const double cipher = cipher_seconds(entries_ * message_bytes);
+      if (round == 0) continue;  // memory and congestion windows are warm from here on
+      rounds.asio.push_back(asio_seconds);
+      rounds.plain.push_back(plain_seconds);
+      rounds.tls.push_back(tls_seconds);
+      rounds.cipher.push_back(cipher);
+    }
+    report_rates(result, rounds, message_bytes);
+  }
+
+  void report_rates(BenchResult& result, const RateRounds& rounds, std::size_t message_bytes) const {
+    const auto add = [&](const std::string& measured, const std::vector<double>& seconds) {
+      nlohmann::ordered_json row = row_of(measured);
+      const double each = median(seconds) / static_cast<double>(entries_);
+      row["entry_bytes"] = large_entry_bytes;
+      row["seconds"] = each;
+      row["MB_per_second"] = static_cast<double>(message_bytes) / each / 1e6;
+      result.rows.push_back(row);
+    };
+    add("plain Asio", rounds.asio);
+    add("boundary", rounds.plain);
+    add("boundary, TLS", rounds.tls);
+    add("AES-256-GCM", rounds.cipher);
+    // Within a round both sides of a ratio have met the same machine.
+    std::vector<double> plain_ratios;
+    std::vector<double> tls_ratios;
+    for (std::size_t i = 0; i < rounds.asio.size(); ++i) {
+      plain_ratios.push_back(rounds.asio[i] / rounds.plain[i]);
+      tls_ratios.push_back(std::max(rounds.asio[i], rounds.cipher[i]) / rounds.tls[i]);
+    }
+    result.ratios["boundary / plain Asio"] = median(plain_ratios);
+    result.ratios["boundary with TLS / lower of plain Asio and AES-256-GCM"] = median(tls_ratios);
+  }
+
+  // -- imitated links
+
+  void measure_profiles(BenchResult& result) const {
+    double worst = 0;
+    for (const char* name : {"local", "wifi", "mobile", "constrained"}) {
+      LoopbackBoundary::Setup setup;
+      setup.link = parse_link_profile(name, "link");
+      setup.terms = terms_of_bench();
+      LoopbackBoundary boundary(setup);
+      for (const std::int64_t bytes : entry_sizes) {
+        const nlohmann::ordered_json row = measured_profile(boundary, name, setup.link, bytes);
+        result.rows.push_back(row);
+        if (!row["formula_seconds"].is_null()) {
+          worst = std::max(worst, row["seconds"].get<double>() / row["formula_seconds"].get<double>());
+        }
+      }
+    }
+    result.ratios["imitated link / its formula, at most"] = worst;
+  }
+
+  [[nodiscard]] nlohmann::ordered_json measured_profile(LoopbackBoundary& boundary, const std::string& name,
+                                                        const LinkProfile& link, std::int64_t bytes) const {
+    const Entry entry = entry_of(bytes);
+    std::vector<double> seconds;
+    for (std::uint64_t i = 0; i < repeats_; ++i) seconds.push_back(boundary.transfer(entry, 1));
+    const double wire_bytes = static_cast<double>(entry_frame(1, entry, WireType::fp32).wire_bytes());
+    nlohmann::ordered_json row = row_of("link " + name);
+    row["entry_bytes"] = bytes;
+    row["seconds"] = median(seconds);
+    row["MB_per_second"] = wire_bytes / median(seconds) / 1e6;
+    if (link.shapes()) {
+      row["formula_seconds"] = std::chrono::duration<double>(link.latency).count() +
+                               wire_bytes / static_cast<double>(link.bytes_per_second);
+    }
+    return row;
+  }
+
+  // -- wire types
+
+  static void measure_losses(BenchResult& result, const at::Tensor& rows) {
+    for (const WireType type : {WireType::fp32, WireType::bf16, WireType::int8}) {
+      const WireLoss loss = wire_loss(rows, type);
+      nlohmann::ordered_json row = row_of("wire type " + std::string(to_string(type)));
+      row["bytes_per_row"] = loss.bytes_per_row;
+      row["largest_error"] = loss.largest_error;
+      row["mean_error"] = loss.mean_error;
+      result.rows.push_back(row);
+    }
+  }
+
+  std::optional<std::filesystem::path> model_;
+  std::uint64_t rounds_ = 15;
+  std::uint64_t entries_ = 16;
+  std::uint64_t repeats_ = 5;
+  bool json_ = false;
+  LogOptions log_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_bench_links_command() {
+  return std::make_unique<BenchLinksCommand>();
+}
+
+}  // namespace zerolock

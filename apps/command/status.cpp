@@ -1,0 +1,120 @@
+/// zerolock status: how a coordinator's run is, once or again and again.
+
+#include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <string>
+
+#include "apps/command/cluster_options.hpp"
+#include "apps/command/command.hpp"
+#include "apps/command/interrupt_watch.hpp"
+#include "apps/command/log_options.hpp"
+#include "apps/command/status_text.hpp"
+#include "supervision/status_client.hpp"
+#include "tensors/base/error.hpp"
+
+namespace zerolock {
+
+namespace {
+
+class StatusCommand : public Command {
+ public:
+  [[nodiscard]] const char* name() const override { return "status"; }
+  [[nodiscard]] const char* summary() const override { return "show how a coordinator's run is"; }
+  [[nodiscard]] const char* example() const override {
+    return "zerolock status --coordinator 192.168.1.10:7400 --tls certificates";
+  }
+
+  void declare(OptionTable& table) override {
+    using Kept = OptionTable::Kept;
+    table.text("coordinator", coordinator_, "the coordinator's HOST:PORT");
+    table.path("tls", cluster_.tls, "folder with a certificate of the cluster, made by zerolock certs",
+               Kept::on_command_line_only);
+    table.flag("insecure", cluster_.insecure, "allow plain connections beyond this machine",
+               Kept::on_command_line_only);
+    table.text("token", cluster_.token, "shared secret of a run without --tls; or in ZEROLOCK_TOKEN");
+    table.text("name", name_, "of the executor whose certificate to show, where --tls holds several");
+    table.flag("once", once_, "show it once; otherwise until the run ends", Kept::on_command_line_only);
+    table.flag("json", json_, "print one JSON object, once", Kept::on_command_line_only);
+    table.real("interval", interval_seconds_, {0.1, 3600}, "seconds between two looks");
+    log_.declare(table);
+  }
+
+  int run(OptionTable& table) override {
+    block_interrupts();
+    start_log(log_);
+    if (coordinator_.empty()) throw InputError("--coordinator", "is required: HOST:PORT");
+    if (table.given("interval") && (once_ || json_)) {
+      throw InputError("--interval", "has no meaning with --once or --json");
+    }
+    StatusClient client(dial_options());
+    const InterruptWatch interrupts([&client] { client.interrupt(); });
+    if (!once_ && !json_) return follow(client);
+    const std::optional<RunStatus> status = client.fetch();
+    if (!status) return status_interrupted;
+    const std::string text = json_ ? to_json(*status).dump() + "\n" : status_table(*status);
+    std::fputs(text.c_str(), stdout);
+    return status_done;
+  }
+
+ private:
+  [[nodiscard]] DialOptions dial_options() const {
+    DialOptions dial;
+    dial.address = parse_address(coordinator_, "--coordinator");
+    dial.security = security();
+    dial.hello.node = dial.security.identity().value_or(NodeIdentity{NodeRole::executor, "status"});
+    dial.hello.token = cluster_.shared_token();
+    dial.peer = {NodeRole::coordinator, std::nullopt};
+    return dial;
+  }
+
+  /// With any certificate of the cluster: the coordinator's where that is here, else an executor's.
+  [[nodiscard]] Security security() const {
+    std::error_code ignored;
+    const bool is_coordinator =
+        cluster_.tls && name_.empty() && std::filesystem::exists(*cluster_.tls / "coordinator.pem", ignored);
+    return cluster_.security(is_coordinator ? NodeRole::coordinator : NodeRole::executor, name_);
+  }
+
+  int follow(StatusClient& client) const {
+    const bool terminal = ::isatty(STDOUT_FILENO) == 1;
+    for (bool first = true;; first = false) {
+      const std::optional<RunStatus> status = client.fetch();
+      if (!status) return status_interrupted;
+      if (first) spdlog::debug("{} answers", coordinator_);
+      show(*status, terminal);
+      if (is_over(status->phase)) return status_done;
+      client.pause(std::chrono::duration<double>(interval_seconds_));
+    }
+  }
+
+  /// A terminal's picture is drawn over the one before, from its upper left corner.
+  static void show(const RunStatus& status, bool terminal) {
+    if (!terminal) {
+      std::printf("%s\n", status_line(status).c_str());
+    } else {
+      std::string picture = "\x1b[H";
+      for (const char c : status_table(status)) picture += c == '\n' ? "\x1b[K\n" : std::string(1, c);
+      std::fputs((picture + "\x1b[J").c_str(), stdout);
+    }
+    std::fflush(stdout);
+  }
+
+  std::string coordinator_;
+  std::string name_;
+  bool once_ = false;
+  bool json_ = false;
+  double interval_seconds_ = 1;
+  ClusterOptions cluster_;
+  LogOptions log_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_status_command() {
+  return std::make_unique<StatusCommand>();
+}
+
+}  // namespace zerolock
