@@ -26,12 +26,15 @@ int subnet() {
 
 bool NetworkHosts::possible() {
   if (::geteuid() != 0) return false;
-  const std::string name = "zlprobe" + std::to_string(::getpid());
-  if (!succeeds("ip netns add " + name)) return false;
-  const bool links =
-      succeeds("ip link add " + name.substr(0, 12) + "a type veth peer name " + name.substr(0, 12) + "b");
-  if (links) require("ip link del " + name.substr(0, 12) + "a");
-  require("ip netns del " + name);
+  const std::string prefix = "zp" + std::to_string(::getpid());
+  const bool links = succeeds("ip netns add " + prefix + "h") &&
+                     succeeds("ip link add " + prefix + "br type bridge") &&
+                     succeeds("ip link add " + prefix + "c type veth peer name eth0 netns " + prefix + "h") &&
+                     succeeds("ip link set " + prefix + "c master " + prefix + "br up") &&
+                     succeeds("ip netns exec " + prefix + "h true");
+  succeeds("ip link del " + prefix + "c");
+  succeeds("ip link del " + prefix + "br");
+  succeeds("ip netns del " + prefix + "h");
   return links;
 }
 
@@ -72,8 +75,9 @@ void NetworkHosts::restore(std::size_t host) const {
   require("ip link set " + cable(host) + " up");
 }
 
-void NetworkHosts::limit(std::size_t host, const std::string& rate) const {
-  require("tc -n " + name(host) + " qdisc replace dev eth0 root tbf burst 32kb latency 400ms rate " + rate);
+bool NetworkHosts::limit(std::size_t host, const std::string& rate) const {
+  return succeeds("tc -n " + name(host) + " qdisc replace dev eth0 root tbf burst 32kb latency 400ms rate " +
+                  rate);
 }
 
 std::string NetworkHosts::name(std::size_t host) const {

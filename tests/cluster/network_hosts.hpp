@@ -23,8 +23,8 @@ class NetworkHosts {
   /// Takes the host's cable out, and puts it back.
   void cut(std::size_t host) const;
   void restore(std::size_t host) const;
-  /// Limits what the host sends to a rate as `tc` says it: "20mbit".
-  void limit(std::size_t host, const std::string& rate) const;
+  /// Limits what the host sends to a rate as `tc` says it: "20mbit". False if the kernel cannot.
+  [[nodiscard]] bool limit(std::size_t host, const std::string& rate) const;
 
  private:
   [[nodiscard]] std::string name(std::size_t host) const;
