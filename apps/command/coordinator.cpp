@@ -30,7 +30,7 @@ class CoordinatorCommand : public TrainingCommand {
     table.flag("insecure", cluster_.insecure, "allow plain connections beyond this machine",
                Kept::on_command_line_only);
     table.text("metrics", metrics_,
-               "HOST:PORT for Prometheus; anybody may read it, so loopback only unless --insecure");
+               "HOST:PORT (IPv4) for Prometheus; anybody may read it, so loopback only unless --insecure");
     table.text("token", cluster_.token, "shared secret of a run without --tls; or in ZEROLOCK_TOKEN");
   }
 

@@ -60,18 +60,13 @@ class RunMetrics : public prometheus::Collectable {
   std::shared_ptr<const StatusBoard> board_;
 };
 
-/// The library's server knows addresses, no names.
-std::string numeric_text(const Address& address) {
-  return address.host == "localhost" ? Address{"127.0.0.1", address.port}.text() : address.text();
-}
-
 std::unique_ptr<prometheus::Exposer> exposer(const Address& address) {
   try {
-    return std::make_unique<prometheus::Exposer>(numeric_text(address));
+    return std::make_unique<prometheus::Exposer>(address.text());
   } catch (const std::exception&) {
-    // The library does not say more.
+    // The library does not say more. Debian builds its server without IPv6.
     throw InputError("--metrics", "cannot listen on " + address.text() +
-                                      "; is it an address of this machine, and its port free?");
+                                      "; is it an IPv4 address of this machine, and its port free?");
   }
 }
 

@@ -60,6 +60,31 @@ json status_of(const std::string& coordinator, const std::vector<std::string>& p
   return json::parse(output.out);
 }
 
+/// A port of this machine that somebody listens on.
+class TakenPort {
+ public:
+  TakenPort() : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_in own{};
+    own.sin_family = AF_INET;
+    own.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t length = sizeof own;
+    auto* address = reinterpret_cast<sockaddr*>(&own);
+    REQUIRE(::bind(socket_, address, sizeof own) == 0);
+    REQUIRE(::listen(socket_, 1) == 0);
+    REQUIRE(::getsockname(socket_, address, &length) == 0);
+    text_ = "127.0.0.1:" + std::to_string(ntohs(own.sin_port));
+  }
+  ~TakenPort() { ::close(socket_); }
+  TakenPort(const TakenPort&) = delete;
+  TakenPort& operator=(const TakenPort&) = delete;
+
+  [[nodiscard]] const std::string& text() const { return text_; }
+
+ private:
+  int socket_;
+  std::string text_;
+};
+
 /// What an HTTP server on this machine answers to GET /metrics.
 std::string scrape(const std::string& address) {
   const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -199,5 +224,7 @@ TEST_CASE("status and metrics say no in one line") {
   check_refused(coordinate("0.0.0.0:0"), 2, "--insecure");
   check_refused(coordinate("127.0.0.1"), 2, "--metrics");
   check_refused(coordinate("127.0.0.1:1:2"), 2, "--metrics");
+  const TakenPort taken;
+  check_refused(coordinate(taken.text()), 2, "--metrics: cannot listen on " + taken.text());
   CHECK_FALSE(std::filesystem::exists(place.path("run")));
 }
