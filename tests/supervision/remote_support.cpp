@@ -1,7 +1,6 @@
 #include "tests/supervision/remote_support.hpp"
 
 #include <future>
-#include <mutex>
 
 #include <catch2/catch.hpp>
 
@@ -10,27 +9,8 @@ namespace {
 
 constexpr const char* token = "a token for tests";
 
-/// Lines that any thread says.
-class Notes {
- public:
-  std::function<void(const std::string&)> taker() {
-    return [this](const std::string& line) {
-      const std::lock_guard lock(mutex_);
-      lines_.push_back(line);
-    };
-  }
-  std::vector<std::string> lines() {
-    const std::lock_guard lock(mutex_);
-    return lines_;
-  }
-
- private:
-  std::mutex mutex_;
-  std::vector<std::string> lines_;
-};
-
 ExecutorPlan executor_plan(const RemoteCase& given, const Address& coordinator, const TemporaryFolder& folder,
-                           std::uint64_t index, Notes& notes) {
+                           std::uint64_t index) {
   ExecutorPlan plan;
   plan.name = "node-" + std::to_string(index);
   plan.coordinator = coordinator;
@@ -38,7 +18,7 @@ ExecutorPlan executor_plan(const RemoteCase& given, const Address& coordinator, 
   plan.listen = {"127.0.0.1", 0};
   plan.work = folder.path() / plan.name;
   plan.prepare = [make = given.make_backend](const Preparation&) { return make; };
-  plan.note = notes.taker();
+  plan.note = [](const std::string&) {};
   plan.fault = given.fault;
   plan.link = given.link;
   return plan;
@@ -80,19 +60,19 @@ RemoteResult run_remotely(const RemoteCase& given, const TemporaryFolder& folder
   plan.buffer_bytes_max = given.buffer_bytes_max;
   plan.checkpoints = folder.path() / "checkpoints";
   const auto batches = std::make_shared<CountingBatches>(given.windows, given.micro_batches);
-  Notes notes;
   RemoteClusterOptions options;
   options.listen = {"127.0.0.1", 0};
   options.token = token;
   options.run_id = plan.run_id;
-  options.note = notes.taker();
+  options.note = [](const std::string&) {};
   RemoteCluster cluster(options);
   std::vector<std::future<ExecutorEnd>> executors;
   for (std::uint64_t i = 0; i < given.executors; ++i) {
     executors.push_back(
-        std::async(std::launch::async, run_executor, executor_plan(given, cluster.address(), folder, i, notes)));
+        std::async(std::launch::async, run_executor, executor_plan(given, cluster.address(), folder, i)));
   }
   RemoteResult result;
+  result.coordinator_port = cluster.address().port;
   ClusterObserver observer;
   observer.restarted = [&result](StageIndex, Incarnation, const std::string& text) {
     result.restarts.push_back(text);
@@ -100,7 +80,6 @@ RemoteResult run_remotely(const RemoteCase& given, const TemporaryFolder& folder
   MemoryAccount account;
   result.outcome = cluster.run(plan, remote_run(given, plan, batches), batches, account, {}, observer);
   for (auto& executor : executors) result.ends.push_back(executor.get());
-  result.notes = notes.lines();
   return result;
 }
 

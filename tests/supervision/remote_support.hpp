@@ -30,7 +30,7 @@ struct RemoteResult {
   ClusterOutcome outcome;
   std::vector<ExecutorEnd> ends;
   std::vector<std::string> restarts;
-  std::vector<std::string> notes;  // of everybody's log
+  std::uint16_t coordinator_port = 0;
 };
 
 /// Runs in `folder`, to the end.
