@@ -72,20 +72,50 @@ class PlainStream : public ByteStream {
 
 // -- OpenSSL's way to the socket: as its own socket BIO, but a broken connection raises no signal --------
 
-int socket_of(BIO* bio) {
-  return *static_cast<const int*>(BIO_get_data(bio));
+/// What OpenSSL's calls write to and read from.
+struct RecordSocket {
+  explicit RecordSocket(int socket) : descriptor(socket) {}
+
+  const int descriptor;
+  bool more_follows = false;  // the next record waits in the kernel for the one after it
+  /// Bytes that were read together and not yet asked for: read[begin, end). OpenSSL can read ahead itself,
+  /// but moves all that it has to the front of its buffer for every record.
+  std::vector<std::byte> read;
+  std::size_t begin = 0;
+  std::size_t end = 0;
+
+  /// At least one byte, or what recv() says otherwise.
+  ssize_t receive(char* bytes, std::size_t count) {
+    if (read.empty()) return ::recv(descriptor, bytes, count, 0);
+    if (begin == end) {
+      const ssize_t received = ::recv(descriptor, read.data(), read.size(), 0);
+      if (received <= 0) return received;
+      begin = 0;
+      end = static_cast<std::size_t>(received);
+    }
+    const std::size_t given = std::min(count, end - begin);
+    std::memcpy(bytes, read.data() + begin, given);
+    begin += given;
+    return static_cast<ssize_t>(given);
+  }
+};
+
+RecordSocket& socket_of(BIO* bio) {
+  return *static_cast<RecordSocket*>(BIO_get_data(bio));
 }
 
 int bio_write(BIO* bio, const char* bytes, int count) {
   BIO_clear_retry_flags(bio);
-  const ssize_t written = ::send(socket_of(bio), bytes, static_cast<std::size_t>(count), MSG_NOSIGNAL);
+  const RecordSocket& socket = socket_of(bio);
+  const int flags = MSG_NOSIGNAL | (socket.more_follows ? MSG_MORE : 0);
+  const ssize_t written = ::send(socket.descriptor, bytes, static_cast<std::size_t>(count), flags);
   if (written < 0 && (would_block(errno) || errno == EINTR)) BIO_set_retry_write(bio);
   return static_cast<int>(written);
 }
 
 int bio_read(BIO* bio, char* bytes, int count) {
   BIO_clear_retry_flags(bio);
-  const ssize_t read = ::recv(socket_of(bio), bytes, static_cast<std::size_t>(count), 0);
+  const ssize_t read = socket_of(bio).receive(bytes, static_cast<std::size_t>(count));
   if (read < 0 && (would_block(errno) || errno == EINTR)) BIO_set_retry_read(bio);
   if (read == 0) BIO_set_flags(bio, BIO_FLAGS_IN_EOF);
   return static_cast<int>(read);
@@ -104,8 +134,8 @@ BIO_METHOD* make_socket_method() {
   return method;
 }
 
-/// The descriptor must stay where it is as long as the BIO is used.
-BIO* make_socket_bio(int& socket) {
+/// The socket must stay where it is as long as the BIO is used.
+BIO* make_socket_bio(RecordSocket& socket) {
   static BIO_METHOD* const method = make_socket_method();  // lives as long as the process
   BIO* bio = BIO_new(method);
   if (bio == nullptr) throw RunError("OpenSSL cannot serve a socket: " + openssl_reason());
@@ -130,8 +160,7 @@ class TlsStream : public ByteStream {
     const int outcome = SSL_do_handshake(session_.get());
     if (outcome != 1) return unfinished(outcome);
     // From here on many records are read at once; before, a stranger costs no such buffer.
-    SSL_set_default_read_buffer_len(session_.get(), read_ahead_bytes);
-    SSL_set_read_ahead(session_.get(), 1);
+    socket_.read.resize(read_ahead_bytes);
     return {};
   }
 
@@ -144,12 +173,24 @@ class TlsStream : public ByteStream {
 
   StreamResult write(const std::vector<std::span<const std::byte>>& buffers) override {
     ERR_clear_error();
-    // Each call makes at least one record: small buffers go together.
-    std::span<const std::byte> bytes = buffers.front();
-    if (buffers.size() > 1 && bytes.size() < record_bytes) bytes = joined(buffers);
-    std::size_t count = 0;
-    const int outcome = SSL_write_ex(session_.get(), bytes.data(), bytes.size(), &count);
-    return outcome == 1 ? StreamResult{StreamState::done, count, {}, false} : unfinished(outcome);
+    std::size_t unwritten = 0;
+    for (const std::span<const std::byte> buffer : buffers) unwritten += buffer.size();
+    StreamResult result;
+    for (auto next = Place{buffers.begin(), 0}; unwritten > 0;) {
+      const std::span<const std::byte> record = record_at(next, buffers.end());
+      // The kernel cuts what it sends as it would without TLS, not record by record.
+      socket_.more_follows = record.size() < unwritten;
+      std::size_t count = 0;
+      const int outcome = SSL_write_ex(session_.get(), record.data(), record.size(), &count);
+      if (outcome != 1) {
+        StreamResult stopped = unfinished(outcome);
+        return result.bytes > 0 && stopped.state != StreamState::failed ? result : stopped;
+      }
+      result.bytes += count;
+      unwritten -= count;
+      next.skip(count);
+    }
+    return result;
   }
 
   [[nodiscard]] std::optional<NodeIdentity> certified_peer() const override {
@@ -161,13 +202,29 @@ class TlsStream : public ByteStream {
   static constexpr std::size_t record_bytes = 16384;  // TLS's own limit
   static constexpr std::size_t read_ahead_bytes = std::size_t{256} << 10;
 
-  /// At most one record from the front of the list, in one piece. The same bytes for the same list, so that a
-  /// write can be tried again.
-  std::span<const std::byte> joined(const std::vector<std::span<const std::byte>>& buffers) {
-    record_.clear();
-    for (const std::span<const std::byte> buffer : buffers) {
-      const std::size_t count = std::min(buffer.size(), record_bytes - record_.size());
-      record_.insert(record_.end(), buffer.begin(), buffer.begin() + static_cast<std::ptrdiff_t>(count));
+  using BufferList = std::vector<std::span<const std::byte>>;
+
+  /// A byte of a list of buffers.
+  struct Place {
+    BufferList::const_iterator buffer;
+    std::size_t offset;
+
+    void skip(std::size_t bytes) {
+      offset += bytes;
+      while (offset > 0 && offset >= buffer->size()) offset -= (buffer++)->size();
+    }
+  };
+
+  /// What goes into the next record, in one piece: small buffers go together, since each record costs. The
+  /// same bytes for the same place, also if the list has become longer, so that a write can be tried again.
+  std::span<const std::byte> record_at(const Place& place, BufferList::const_iterator end) {
+    const std::span<const std::byte> first = place.buffer->subspan(place.offset);
+    if (first.size() >= record_bytes) return first.first(record_bytes);
+    if (place.buffer + 1 == end) return first;
+    record_.assign(first.begin(), first.end());
+    for (auto buffer = place.buffer + 1; buffer != end && record_.size() < record_bytes; ++buffer) {
+      const std::size_t count = std::min(buffer->size(), record_bytes - record_.size());
+      record_.insert(record_.end(), buffer->begin(), buffer->begin() + static_cast<std::ptrdiff_t>(count));
     }
     return record_;
   }
@@ -212,9 +269,9 @@ class TlsStream : public ByteStream {
     return result;
   }
 
-  int socket_;
+  RecordSocket socket_;
   std::shared_ptr<Security::Context> context_;
-  TlsSessionObject session_;
+  TlsSessionObject session_;  // refers to the socket
   std::vector<std::byte> record_;
 };
 
