@@ -34,7 +34,7 @@ class LoopbackBoundary {
   /// Sends an entry so many times, with as many on their way as the terms' depth allows, and waits until the
   /// last has arrived. Returns the seconds from the first send. Throws RunError if the connection ends.
   double transfer(const Entry& entry, std::uint64_t count);
-  /// The newest entry that has arrived.
+  /// The newest entry that has arrived. Its tensor must not outlive the boundary.
   [[nodiscard]] Entry received() const;
   /// What the upstream has sent and received.
   [[nodiscard]] ConnectionCounters counters() const { return upstream_->counters(); }

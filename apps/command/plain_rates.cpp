@@ -79,14 +79,14 @@ namespace {
 constexpr std::size_t record_bytes = 16384;  // of TLS, at most
 constexpr std::size_t nonce_bytes = 12;
 constexpr std::size_t tag_bytes = 16;
-constexpr std::size_t key_bytes = 32;
+constexpr std::size_t key_bytes = 16;
 
-/// One direction of AES-256-GCM, a record at a time, as TLS uses it.
+/// One direction of AES-128-GCM, a record at a time, as TLS uses it.
 class RecordCipher {
  public:
   explicit RecordCipher(bool encrypts) : context_(EVP_CIPHER_CTX_new()), encrypts_(encrypts) {
     const std::array<unsigned char, key_bytes> key{};
-    check(context_ != nullptr && EVP_CipherInit_ex(context_.get(), EVP_aes_256_gcm(), nullptr, key.data(),
+    check(context_ != nullptr && EVP_CipherInit_ex(context_.get(), EVP_aes_128_gcm(), nullptr, key.data(),
                                                    nullptr, encrypts ? 1 : 0) == 1);
   }
 
@@ -108,7 +108,7 @@ class RecordCipher {
   };
 
   static void check(bool succeeded) {
-    if (!succeeded) throw RunError("OpenSSL does not encrypt with AES-256-GCM as it should");
+    if (!succeeded) throw RunError("OpenSSL does not encrypt with AES-128-GCM as it should");
   }
 
   std::unique_ptr<EVP_CIPHER_CTX, Release> context_;

@@ -25,7 +25,8 @@ class PlainLoopback {
   std::unique_ptr<State> state_;
 };
 
-/// Seconds in which AES-256-GCM, in TLS records of 16 KiB, encrypts that many bytes on one thread while
+/// Seconds in which AES-128-GCM, the cipher that both ends of a connection prefer, in TLS records of 16 KiB,
+/// encrypts that many bytes on one thread while
 /// another decrypts as many: what the two ends of a connection must do at least. Throws RunError.
 double cipher_seconds(std::uint64_t bytes);
 

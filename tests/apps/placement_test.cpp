@@ -88,6 +88,51 @@ TEST_CASE("executors without the model join a coordinator and train the same bit
   }
 }
 
+TEST_CASE("hidden states travel as they are computed, or rounded where that is asked for") {
+  const TinyWorkplace place;
+  const auto trained = [&place](const std::string& out, const std::vector<std::string>& more) {
+    const json summary =
+        summary_of(run_zerolock(place.train(out, std::vector<std::string>{"--json"} + more)));
+    return summary["adapter_sha256"].get<std::string>();
+  };
+  const auto over_wire = [&trained](const std::string& type) {
+    return trained(type, {"--placement", "processes", "--wire-type", type});
+  };
+  const std::string threads = trained("threads", {});
+  CHECK(over_wire("fp32") == threads);
+  CHECK(over_wire("compute") == threads);
+  const std::string bf16 = over_wire("bf16");
+  const std::string int8 = over_wire("int8");
+  CHECK(bf16 != threads);
+  CHECK(int8 != threads);
+  CHECK(int8 != bf16);
+  const std::string threads_bf16 = trained("threads-bf16", {"--dtype", "bf16"});
+  CHECK(trained("processes-bf16", {"--dtype", "bf16", "--placement", "processes"}) == threads_bf16);
+
+  // Rounding is part of what a run is.
+  const CommandOutput resumed =
+      run_zerolock({"train", "--resume", place.text_path("int8"), "--wire-type", "fp32"});
+  CHECK(resumed.status == 2);
+  CHECK(resumed.err.find("--wire-type") != std::string::npos);
+}
+
+TEST_CASE("a wire type is refused where nothing travels, or where it would make the result depend on hosts") {
+  const TinyWorkplace place;
+  const CommandOutput threads = run_zerolock(place.train("run", {"--wire-type", "bf16"}));
+  INFO(threads.err);
+  CHECK(threads.status == 2);
+  CHECK(threads.error_lines().size() == 1);
+  CHECK(threads.err.find("--wire-type") != std::string::npos);
+  std::vector<std::string> job = place.train(
+      "run", {"--listen", "127.0.0.1:0", "--token", "secret", "--executors", "2", "--wire-type", "int8"});
+  job.front() = "coordinator";
+  const CommandOutput shared_hosts = run_zerolock(job);
+  INFO(shared_hosts.err);
+  CHECK(shared_hosts.status == 2);
+  CHECK(shared_hosts.err.find("--wire-type") != std::string::npos);
+  CHECK_FALSE(std::filesystem::exists(place.path("run")));
+}
+
 TEST_CASE("a coordinator says no in one line") {
   const TinyWorkplace place;
   std::vector<std::string> job = place.train("run", {"--listen", "0.0.0.0:0"});
