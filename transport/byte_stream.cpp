@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstring>
 #include <limits>
+#include <utility>
 
 #include "tensors/base/error.hpp"
 #include "transport/openssl_objects.hpp"
@@ -77,12 +78,35 @@ struct RecordSocket {
   explicit RecordSocket(int socket) : descriptor(socket) {}
 
   const int descriptor;
-  bool more_follows = false;  // the next record waits in the kernel for the one after it
+  /// Records that are written together, waiting[sent..]: each alone would cost a system call and a segment.
+  std::vector<std::byte> waiting;
+  std::size_t sent = 0;
+  bool gathers = false;  // records wait for flush()
   /// Bytes that were read together and not yet asked for: read[begin, end). OpenSSL can read ahead itself,
   /// but moves all that it has to the front of its buffer for every record.
   std::vector<std::byte> read;
   std::size_t begin = 0;
   std::size_t end = 0;
+
+  /// Takes some bytes, or what send() says otherwise. Those that wait go first.
+  ssize_t take(const char* bytes, std::size_t count) {
+    if (!gathers && waiting.empty()) return ::send(descriptor, bytes, count, MSG_NOSIGNAL);
+    const auto* begin_bytes = reinterpret_cast<const std::byte*>(bytes);
+    waiting.insert(waiting.end(), begin_bytes, begin_bytes + count);
+    return static_cast<ssize_t>(count);
+  }
+
+  /// Sends all that waits; otherwise what send() says.
+  ssize_t flush() {
+    while (sent < waiting.size()) {
+      const ssize_t count = ::send(descriptor, waiting.data() + sent, waiting.size() - sent, MSG_NOSIGNAL);
+      if (count < 0) return count;
+      sent += static_cast<std::size_t>(count);
+    }
+    waiting.clear();
+    sent = 0;
+    return 0;
+  }
 
   /// At least one byte, or what recv() says otherwise.
   ssize_t receive(char* bytes, std::size_t count) {
@@ -106,9 +130,7 @@ RecordSocket& socket_of(BIO* bio) {
 
 int bio_write(BIO* bio, const char* bytes, int count) {
   BIO_clear_retry_flags(bio);
-  const RecordSocket& socket = socket_of(bio);
-  const int flags = MSG_NOSIGNAL | (socket.more_follows ? MSG_MORE : 0);
-  const ssize_t written = ::send(socket.descriptor, bytes, static_cast<std::size_t>(count), flags);
+  const ssize_t written = socket_of(bio).take(bytes, static_cast<std::size_t>(count));
   if (written < 0 && (would_block(errno) || errno == EINTR)) BIO_set_retry_write(bio);
   return static_cast<int>(written);
 }
@@ -172,25 +194,16 @@ class TlsStream : public ByteStream {
   }
 
   StreamResult write(const std::vector<std::span<const std::byte>>& buffers) override {
-    ERR_clear_error();
-    std::size_t unwritten = 0;
-    for (const std::span<const std::byte> buffer : buffers) unwritten += buffer.size();
-    StreamResult result;
-    for (auto next = Place{buffers.begin(), 0}; unwritten > 0;) {
-      const std::span<const std::byte> record = record_at(next, buffers.end());
-      // The kernel cuts what it sends as it would without TLS, not record by record.
-      socket_.more_follows = record.size() < unwritten;
-      std::size_t count = 0;
-      const int outcome = SSL_write_ex(session_.get(), record.data(), record.size(), &count);
-      if (outcome != 1) {
-        StreamResult stopped = unfinished(outcome);
-        return result.bytes > 0 && stopped.state != StreamState::failed ? result : stopped;
-      }
-      result.bytes += count;
-      unwritten -= count;
-      next.skip(count);
+    // What waits holds these buffers' first bytes already, if the socket took not all of it before.
+    if (sealed_ == 0) {
+      StreamResult failed = seal(buffers);
+      if (failed.state != StreamState::done) return failed;
     }
-    return result;
+    if (socket_.flush() < 0) {
+      if (would_block(errno) || errno == EINTR) return {StreamState::wants_write, 0, {}, false};
+      return failure(text_of_error(errno));
+    }
+    return {StreamState::done, std::exchange(sealed_, 0), {}, false};
   }
 
   [[nodiscard]] std::optional<NodeIdentity> certified_peer() const override {
@@ -204,6 +217,26 @@ class TlsStream : public ByteStream {
 
   using BufferList = std::vector<std::span<const std::byte>>;
 
+  /// Encrypts all bytes of the list, which are not many more than a write's worth, into what waits.
+  StreamResult seal(const BufferList& buffers) {
+    ERR_clear_error();
+    socket_.gathers = true;
+    StreamResult result;
+    for (Place next{buffers.begin(), 0}; next.buffer != buffers.end();) {
+      const std::span<const std::byte> record = record_at(next, buffers.end());
+      std::size_t count = 0;
+      const int outcome = SSL_write_ex(session_.get(), record.data(), record.size(), &count);
+      if (outcome != 1) {
+        result = unfinished(outcome);
+        break;
+      }
+      sealed_ += count;
+      next.skip(count);
+    }
+    socket_.gathers = false;
+    return result;
+  }
+
   /// A byte of a list of buffers.
   struct Place {
     BufferList::const_iterator buffer;
@@ -215,8 +248,7 @@ class TlsStream : public ByteStream {
     }
   };
 
-  /// What goes into the next record, in one piece: small buffers go together, since each record costs. The
-  /// same bytes for the same place, also if the list has become longer, so that a write can be tried again.
+  /// What goes into the next record, in one piece: small buffers go together, since each record costs.
   std::span<const std::byte> record_at(const Place& place, BufferList::const_iterator end) {
     const std::span<const std::byte> first = place.buffer->subspan(place.offset);
     if (first.size() >= record_bytes) return first.first(record_bytes);
@@ -273,6 +305,7 @@ class TlsStream : public ByteStream {
   std::shared_ptr<Security::Context> context_;
   TlsSessionObject session_;  // refers to the socket
   std::vector<std::byte> record_;
+  std::size_t sealed_ = 0;  // bytes of the buffers to be written that are among what waits
 };
 
 }  // namespace
