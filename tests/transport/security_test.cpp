@@ -177,6 +177,25 @@ TEST_CASE("frames go through TLS, large ones too", "[security]") {
   CHECK(there.events->cause() == "closed by the peer: done");
 }
 
+TEST_CASE("a peer that reads late gets every byte through TLS", "[security]") {
+  const TemporaryFolder folder;
+  make_certificates(folder.path(), {coordinator, node_a});
+  Server::Settings settings = tls_settings(tls(folder.path(), "coordinator"));
+  settings.start = false;
+  Server server(std::move(settings));
+  Network network;
+  const End here = connect(network, tls_dial(server.address(), tls(folder.path(), "node-a")));
+  End there = server.accepted();
+  // More than all buffers of a socket: the rest waits, and what comes behind it joins the same writes.
+  constexpr std::size_t large = 40000000;
+  CHECK(here.connection->send(entry_of(large, 1)));
+  for (std::uint8_t i = 0; i < 200; ++i) CHECK(here.connection->send(entry_of(i, i)));
+  CHECK(here.connection->queued_bytes() > large);
+  there.start();
+  CHECK(is_entry_of(*there.events->frame(), large, 1));
+  for (std::uint8_t i = 0; i < 200; ++i) CHECK(is_entry_of(*there.events->frame(), i, i));
+}
+
 TEST_CASE("certificates decide who is let in", "[security]") {
   const TemporaryFolder folder;
   const TemporaryFolder foreign;
