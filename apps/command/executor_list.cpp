@@ -75,7 +75,7 @@ class ExecutorTable {
   [[nodiscard]] std::optional<std::string> text(const char* key) const {
     const toml::node* node = table_.get(key);
     if (node == nullptr) return std::nullopt;
-    const auto value = node->is_string() ? node->value<std::string>() : std::nullopt;
+    auto value = node->is_string() ? node->value<std::string>() : std::nullopt;
     if (!value) throw InputError(where(key), "must be a string");
     return value;
   }

@@ -397,12 +397,12 @@ std::vector<Label> fastest(Search& search, double least, double most) {
   constexpr double rise = 1.1;
   Criteria bounds = unbounded;
   bounds[excess_bytes] = 0;
-  for (double bound = least; bound < rise * most; bound *= rise) {
-    bounds[slowest] = bound;
+  bounds[slowest] = least;
+  while (true) {
     std::vector<Label> path = search.minimise(slowest, bounds);
-    if (!path.empty()) return path;
+    if (!path.empty() || bounds[slowest] > most) return path;
+    bounds[slowest] *= rise;
   }
-  return {};
 }
 
 }  // namespace
