@@ -107,6 +107,9 @@ StageTimes::StageTimes(std::shared_ptr<const ModelFiles> model, const TrainingSe
       micro_batches_(std::move(micro_batches)),
       accumulate_(accumulate) {
   ZEROLOCK_INVARIANT(!micro_batches_.empty() && accumulate_ > 0, "something to measure with");
+  // A stage whose readout warms up has no backward yet; what is planned is the long time after.
+  settings_.loss.inner_head.adapter_warm_up = 0;
+  settings_.loss.last_head.adapter_warm_up = 0;
 }
 
 const StageSeconds& StageTimes::of(const PlannedStage& stage) {
