@@ -1,6 +1,6 @@
 #pragma once
-/// Which executor runs which stages, and what becomes of stages whose executor is lost: the coordinator's half
-/// of recovery.
+/// Which executor runs which stages, and what becomes of stages whose executor is lost: the coordinator's
+/// half of recovery.
 
 #include <chrono>
 #include <cstdint>
@@ -14,12 +14,12 @@
 
 namespace zerolock {
 
-/// Counts the placements of a stage on executors, from 1. The highest one is the stage; all others are told to
-/// drop it, whenever they are heard of again.
+/// Counts the placements of a stage on executors, from 1. The highest one is the stage; all others are told
+/// to drop it, whenever they are heard of again.
 using Placement = Index<struct PlacementTag>;
 
-/// The incarnations of a placement's workers lie above all those of earlier placements: the first worker of the
-/// first placement has incarnation 1, as in a run that is never disturbed.
+/// The incarnations of a placement's workers lie above all those of earlier placements: the first worker of
+/// the first placement has incarnation 1, as in a run that is never disturbed.
 constexpr Incarnation incarnation_before(Placement placement) {
   constexpr int lives_bits = 20;
   return Incarnation{(placement.value - 1) << lives_bits};
@@ -61,15 +61,15 @@ struct PlacementOrders {
   bool operator==(const PlacementOrders&) const = default;
 };
 
-/// Plain state; times are values, counted from any fixed moment, and do not fall. Executors are named by their
-/// nodes. An executor gets stages once in its life; one that has none is a spare. Stages that were lost together
-/// are placed together.
+/// Plain state; times are values, counted from any fixed moment, and do not fall. Executors are named by
+/// their nodes. An executor gets stages once in its life; one that has none is a spare. Stages that were lost
+/// together are placed together.
 class PlacementCore {
  public:
   explicit PlacementCore(const PlacementSetup& setup);
 
-  /// From the journal of a coordinator that was here before, before any event: the stage was placed there. Its
-  /// executor may still have it, and is waited for as one out of reach.
+  /// From the journal of a coordinator that was here before, before any event: the stage was placed there.
+  /// Its executor may still have it, and is waited for as one out of reach.
   void remember(const std::string& node, const PlacedStage& placed, std::chrono::nanoseconds now);
   /// The first placement of all stages on members that have none. Each stage once.
   PlacementOrders place(const std::vector<std::pair<std::string, std::vector<StageIndex>>>& stages,
@@ -77,8 +77,8 @@ class PlacementCore {
 
   /// A new life of this executor has joined, with nothing to run; what an earlier one had is lost.
   PlacementOrders joined(const std::string& node, std::chrono::nanoseconds now);
-  /// An executor is here (again) and still runs these stages. One that runs anything that is no longer its own
-  /// is dismissed.
+  /// An executor is here (again) and still runs these stages. One that runs anything that is no longer its
+  /// own is dismissed.
   PlacementOrders attached(const std::string& node, const std::vector<PlacedStage>& running,
                            std::chrono::nanoseconds now);
   /// Its connection broke.
@@ -100,11 +100,11 @@ class PlacementCore {
 
  private:
   struct Stage {
-    Placement placement;              // 0: never placed
-    std::string node;                 // empty: nowhere
-    std::uint64_t vacancy = 0;        // stages with the same number were lost together
+    Placement placement;        // 0: never placed
+    std::string node;           // empty: nowhere
+    std::uint64_t vacancy = 0;  // stages with the same number were lost together
     std::chrono::nanoseconds vacant_since{0};
-    std::string cause;                // of the latest loss
+    std::string cause;                             // of the latest loss
     std::vector<std::chrono::nanoseconds> losses;  // within the period, oldest first
   };
   struct Executor {
