@@ -3,9 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdio>
-#include <fstream>
 #include <nlohmann/json.hpp>
-#include <sstream>
 #include <string_view>
 #include <system_error>
 
@@ -72,20 +70,8 @@ std::string manifest_text(StageIndex stage, WindowIndex window, const Manifest& 
   return whole.dump(2) + "\n";
 }
 
-std::string read_small_file(const fs::path& file) {
-  std::error_code error;
-  const auto bytes = fs::file_size(file, error);
-  if (error) throw InputError(file.string(), "cannot be read: " + error.message());
-  if (bytes > manifest_bytes_max) throw InputError(file.string(), "is too long for a manifest");
-  std::ifstream stream(file, std::ios::binary);
-  std::ostringstream text;
-  text << stream.rdbuf();
-  if (!stream) throw InputError(file.string(), "cannot be read");
-  return text.str();
-}
-
 Manifest read_manifest(const fs::path& file, StageIndex stage, WindowIndex window) {
-  const auto whole = nlohmann::json::parse(read_small_file(file), nullptr, false);
+  const auto whole = nlohmann::json::parse(read_file(file, manifest_bytes_max), nullptr, false);
   if (whole.is_discarded()) throw InputError(file.string(), "is not JSON");
   try {
     const nlohmann::json& body = whole.at("checkpoint");
@@ -105,38 +91,48 @@ Manifest read_manifest(const fs::path& file, StageIndex stage, WindowIndex windo
   }
 }
 
-/// Checks size and hash of the state file against the manifest.
-void check_files(const fs::path& folder, StageIndex stage, WindowIndex window) {
-  const Manifest manifest = read_manifest(folder / manifest_file, stage, window);
+/// The bytes of the state file, held against the size and hash in the manifest.
+std::string checked_state(const fs::path& folder, const Manifest& manifest) {
   const fs::path file = folder / state_file;
   std::error_code error;
-  const auto bytes = fs::file_size(file, error);
+  const auto size = fs::file_size(file, error);
   if (error) throw InputError(file.string(), "cannot be read: " + error.message());
-  if (bytes != manifest.state_bytes) {
-    throw InputError(file.string(), "has " + std::to_string(bytes) + " bytes, its manifest says " +
+  if (size != manifest.state_bytes) {
+    throw InputError(file.string(), "has " + std::to_string(size) + " bytes, its manifest says " +
                                         std::to_string(manifest.state_bytes));
   }
-  if (sha256_of_file(file) != manifest.state_sha256) {
+  std::string bytes = read_file(file, manifest.state_bytes);
+  if (sha256_of(bytes) != manifest.state_sha256) {
     throw InputError(file.string(), "does not match the checksum in its manifest");
   }
+  return bytes;
+}
+
+std::string checked_state(const fs::path& folder, StageIndex stage, WindowIndex window) {
+  return checked_state(folder, read_manifest(folder / manifest_file, stage, window));
 }
 
 bool holds_same(const fs::path& folder, StageIndex stage, WindowIndex window, const Manifest& wanted) {
   if (!fs::exists(folder / manifest_file)) return false;
   try {
-    check_files(folder, stage, window);
-    return read_manifest(folder / manifest_file, stage, window).state_sha256 == wanted.state_sha256;
+    const Manifest found = read_manifest(folder / manifest_file, stage, window);
+    if (found.state_sha256 != wanted.state_sha256) return false;
+    static_cast<void>(checked_state(folder, found));
+    return true;
   } catch (const InputError&) {
     return false;  // it is about to be replaced
   }
 }
 
-/// The manifest goes first, so that a removal that is cut short leaves nothing that looks complete.
+/// The manifest goes first, so that a removal that is cut short leaves nothing that looks complete; what
+/// interrupted writes have left goes along.
 void remove_checkpoint(const fs::path& folder) {
-  std::error_code error;
-  fs::remove(folder / manifest_file, error);
-  if (!error) fs::remove_all(folder, error);
-  if (error) throw RunError("cannot remove checkpoint " + folder.string() + ": " + error.message());
+  remove_durable(folder / manifest_file);
+  std::vector<fs::path> files;
+  std::error_code missing;
+  for (const auto& item : fs::directory_iterator(folder, missing)) files.push_back(item.path());
+  for (const fs::path& file : files) remove_durable(file);
+  remove_durable(folder);
 }
 
 std::optional<std::int64_t> layer_of(const std::string& name) {
@@ -182,7 +178,12 @@ void write_state_file(const fs::path& root, StageIndex stage, WindowIndex window
                       const CheckpointProgress& progress) {
   const Manifest manifest{bytes.size(), sha256_of(bytes)};
   const fs::path folder = checkpoint_folder(root, stage, window);
-  if (holds_same(folder, stage, window, manifest)) return;
+  if (holds_same(folder, stage, window, manifest)) {
+    // An earlier try may have failed when all was there and only the names were not on disk yet.
+    sync_folder(folder);
+    sync_folder(folder.parent_path());
+    return;
+  }
   if (fs::exists(folder)) remove_checkpoint(folder);
   make_folder_durably(folder);
   write_file_durably(folder / state_file, bytes, [&](DurableWrite done) {
@@ -201,13 +202,7 @@ void write_checkpoint(const fs::path& root, StageIndex stage, const StageState& 
 }
 
 std::string read_checkpoint_bytes(const fs::path& root, StageIndex stage, WindowIndex window) {
-  const fs::path folder = checkpoint_folder(root, stage, window);
-  check_files(folder, stage, window);
-  std::ifstream stream(folder / state_file, std::ios::binary);
-  std::ostringstream bytes;
-  bytes << stream.rdbuf();
-  if (!stream) throw InputError((folder / state_file).string(), "cannot be read");
-  return bytes.str();
+  return checked_state(checkpoint_folder(root, stage, window), stage, window);
 }
 
 void write_checkpoint_bytes(const fs::path& root, StageIndex stage, WindowIndex window,
@@ -218,7 +213,7 @@ void write_checkpoint_bytes(const fs::path& root, StageIndex stage, WindowIndex 
 
 StageState read_checkpoint(const fs::path& root, StageIndex stage, WindowIndex window) {
   const fs::path folder = checkpoint_folder(root, stage, window);
-  check_files(folder, stage, window);
+  static_cast<void>(checked_state(folder, stage, window));
   const auto file = SafetensorsFile::open(folder / state_file);
   StageState state;
   state.window = window;
@@ -230,7 +225,7 @@ StageState read_checkpoint(const fs::path& root, StageIndex stage, WindowIndex w
 std::string verify_checkpoint(const fs::path& root, StageIndex stage, WindowIndex window) {
   try {
     const fs::path folder = checkpoint_folder(root, stage, window);
-    check_files(folder, stage, window);
+    static_cast<void>(checked_state(folder, stage, window));
     SafetensorsFile::open(folder / state_file);
     return {};
   } catch (const InputError& error) {
