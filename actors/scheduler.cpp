@@ -15,6 +15,7 @@ class Scheduler final : public SchedulerActor::base {
       : SchedulerActor::base(config), core_(setup), wiring_(std::move(wiring)) {
     contain_failures(this);
     live_under(this, parent);
+    if (wiring_.recovers) core_.remember(*wiring_.recovers);
   }
 
   [[nodiscard]] const char* name() const override { return "scheduler"; }

@@ -18,7 +18,8 @@ Json neighbours_to(const std::map<StageIndex, Neighbour>& neighbours) {
     list.push_back({{"boundary", boundary.value},
                     {"node", neighbour.node},
                     {"coordinator", neighbour.coordinator},
-                    {"address", neighbour.address}});
+                    {"address", neighbour.address},
+                    {"placement", neighbour.placement.value}});
   }
   return list;
 }
@@ -28,7 +29,7 @@ std::map<StageIndex, Neighbour> neighbours_from(const Json& list) {
   for (const Json& item : list) {
     neighbours[StageIndex{item.at("boundary").get<std::uint64_t>()}] = {
         item.at("node").get<std::string>(), item.at("coordinator").get<bool>(),
-        item.at("address").get<std::string>()};
+        item.at("address").get<std::string>(), Placement{item.at("placement").get<std::uint64_t>()}};
   }
   return neighbours;
 }
@@ -51,6 +52,11 @@ void check(const Assignment& assignment, const std::string& where) {
     const StageIndex stage = assignment.hosted[i];
     if (stage.value >= assignment.partition.size()) refuse("hosted", "names a stage that there is not");
     if (i > 0 && stage <= assignment.hosted[i - 1]) refuse("hosted", "is not ascending");
+  }
+  if (assignment.placements.size() != assignment.hosted.size())
+    refuse("placements", "is not one for each stage");
+  for (const Placement placement : assignment.placements) {
+    if (placement.value == 0) refuse("placements", "count from 1");
   }
   if (assignment.first_window.value == 0) refuse("first_window", "must be at least 1");
   if (assignment.checkpoint_every == 0) refuse("checkpoint_every", "must be at least 1");
@@ -75,9 +81,13 @@ std::string assignment_text(const Assignment& assignment) {
   for (const LayerRange& range : assignment.partition) partition.push_back({range.first, range.last});
   Json hosted = Json::array();
   for (const StageIndex stage : assignment.hosted) hosted.push_back(stage.value);
+  Json placements = Json::array();
+  for (const Placement placement : assignment.placements) placements.push_back(placement.value);
   const Json text = {{"run_id", assignment.run_id},
+                     {"session", assignment.session},
                      {"partition", partition},
                      {"hosted", hosted},
+                     {"placements", placements},
                      {"upstreams", neighbours_to(assignment.upstreams)},
                      {"downstreams", neighbours_to(assignment.downstreams)},
                      {"settings", training_settings_text(assignment.settings)},
@@ -106,11 +116,15 @@ Assignment assignment_from_text(const std::string& where, const std::string& tex
   Assignment assignment;
   try {
     assignment.run_id = json.at("run_id").get<std::string>();
+    assignment.session = json.at("session").get<std::string>();
     for (const Json& range : json.at("partition")) {
       assignment.partition.push_back({range.at(0).get<std::int64_t>(), range.at(1).get<std::int64_t>()});
     }
     for (const Json& stage : json.at("hosted")) {
       assignment.hosted.push_back(StageIndex{stage.get<std::uint64_t>()});
+    }
+    for (const Json& placement : json.at("placements")) {
+      assignment.placements.push_back(Placement{placement.get<std::uint64_t>()});
     }
     assignment.upstreams = neighbours_from(json.at("upstreams"));
     assignment.downstreams = neighbours_from(json.at("downstreams"));

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "actors/core/micro_batch_counts.hpp"
+#include "actors/core/placement_core.hpp"
 #include "tensors/base/indices.hpp"
 #include "tensors/training/settings.hpp"
 
@@ -17,14 +18,17 @@ struct Neighbour {
   std::string node;  // its name
   bool coordinator = false;
   std::string address;  // where it lets downstreams in; not needed of a downstream
+  Placement placement;  // of a downstream: the one that may cross the boundary
 };
 
 struct Assignment {
   std::string run_id;
+  std::string session;                // of the run: the coordinator's, from one orderly end to the next
   std::vector<LayerRange> partition;  // of all stages
   std::vector<StageIndex> hosted;     // by this executor, ascending
+  std::vector<Placement> placements;  // of each of them
   /// Of stages whose upstream, or downstream, is in another process: by the stage into which the boundary
-  /// leads.
+  /// leads. Without a name while nobody has that stage; word of it follows.
   std::map<StageIndex, Neighbour> upstreams;
   std::map<StageIndex, Neighbour> downstreams;
 

@@ -12,6 +12,11 @@ void BoundaryEntrance::open(const std::string& run_id, const BoundaryTerms& term
   run_ = Run{run_id, terms, link, std::move(downstreams), std::move(door)};
 }
 
+void BoundaryEntrance::admit(StageIndex boundary, const Neighbour& downstream) {
+  const std::lock_guard lock(mutex_);
+  if (run_) run_->downstreams[boundary] = downstream;
+}
+
 void BoundaryEntrance::close() {
   const std::lock_guard lock(mutex_);
   run_.reset();
@@ -28,6 +33,11 @@ HelloAnswer BoundaryEntrance::answer(const Hello& hello) const {
   if (hello.node != NodeIdentity{NodeRole::executor, downstream->second.node}) {
     return Refusal{"boundary " + std::to_string(hello.boundary.value) + " is for executor " +
                    downstream->second.node};
+  }
+  if (hello.placement != downstream->second.placement.value) {
+    return Refusal{"boundary " + std::to_string(hello.boundary.value) + " is for placement " +
+                   std::to_string(downstream->second.placement.value) + " of its stage, not for " +
+                   std::to_string(hello.placement)};
   }
   HelloAccepted accepted{upstream_options(run_->terms)};
   accepted.options.link = run_->link;

@@ -16,9 +16,11 @@ namespace zerolock {
 /// Thread-safe. Closed until a run opens it.
 class BoundaryEntrance {
  public:
-  /// `downstreams`: the node that each boundary is for.
+  /// `downstreams`: the node and the placement that each boundary is for.
   void open(const std::string& run_id, const BoundaryTerms& terms, const LinkProfile& link,
             std::map<StageIndex, Neighbour> downstreams, OpenBoundaryDoorActor door);
+  /// From now on, that node and placement may cross the boundary, and no other.
+  void admit(StageIndex boundary, const Neighbour& downstream);
   /// Lets nobody in any more, and lets go of the door.
   void close();
 

@@ -5,9 +5,11 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "actors/core/journal.hpp"
 #include "actors/core/reports.hpp"
 #include "tensors/base/indices.hpp"
 #include "tensors/base/memory_account.hpp"
@@ -32,6 +34,11 @@ struct ClusterPlan {
   std::uint64_t checkpoint_every = 1;                   // windows; the last window is always made durable
   std::filesystem::path checkpoints;                    // folder; one folder for each stage below it
   std::vector<StageState> resume_from;  // empty, or a state for each stage, of the window before first_window
+  std::filesystem::path journal;        // file; empty: what is promised lasts as long as the process
+  std::string session;                  // names what lies between two orderly ends of the run
+  /// This session's journal, of a coordinator that has not come to an end: its executors may still be at work,
+  /// and go on. The windows of the plan are then those of the session.
+  std::optional<JournalState> recovers;
   std::uint64_t restarts_max = 5;  // of one stage within restart_period, then the run stops with the causes
   std::chrono::seconds restart_period{60};
 };

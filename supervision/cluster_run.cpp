@@ -44,7 +44,9 @@ CoordinatorSetup set_up(const ClusterPlan& plan, const std::shared_ptr<const Mic
                         MemoryAccount& source_account, const std::function<bool()>& stop_requested,
                         const ClusterObserver& observer, SpawnExecutors spawn_executors) {
   CoordinatorSetup setup;
-  setup.run_id = plan.run_id;
+  setup.session = plan.session.empty() ? plan.run_id : plan.session;
+  setup.journal = plan.journal;
+  setup.recovers = plan.recovers;
   setup.version = program_version;
   const std::uint64_t ahead = ahead_windows(plan, *batches);
   setup.schedule = {plan.stages, plan.first_window, plan.last_window, plan.checkpoint_every + ahead,

@@ -6,6 +6,7 @@
 #include "actors/batch_source.hpp"
 #include "actors/deadlines.hpp"
 #include "actors/failure.hpp"
+#include "actors/journal_file.hpp"
 #include "actors/journal_keeper.hpp"
 #include "actors/membership.hpp"
 #include "actors/scheduler.hpp"
@@ -54,6 +55,7 @@ class CoordinatorSupervisor final : public CoordinatorSupervisorActor::base {
 
   void on_exit() override {
     children_.clear();
+    journal_ = nullptr;
     scheduler_ = nullptr;
     executors_ = nullptr;
     setup_ = {};
@@ -68,25 +70,30 @@ class CoordinatorSupervisor final : public CoordinatorSupervisorActor::base {
 
   void start_children() {
     const auto recorder = started(recorder_child, spawn_run_recorder(*this, setup_.sinks));
-    const auto journal = started(journal_child, spawn_journal_keeper(*this, make_memory_journal()));
+    journal_ = started(journal_child,
+                       spawn_journal_keeper(*this, setup_.journal.empty() ? make_memory_journal()
+                                                                          : open_journal(setup_.journal)));
     const auto membership = started(membership_child, spawn_membership(*this, setup_.version));
     const auto source =
         started(source_child, spawn_batch_source(*this, setup_.batches, *setup_.source_account));
     const auto targets = started(targets_child, spawn_targets_holder(*this));
     scheduler_ = started(scheduler_child,
                          spawn_scheduler(*this, setup_.schedule,
-                                         {journal, source, targets, caf::actor_cast<RunOwnerActor>(this),
-                                          setup_.stop_requested}));
-    executors_ = started(executors_child,
-                         setup_.spawn_executors(*this, {recorder, membership, source, targets, scheduler_}));
-    const WindowIndex before{setup_.schedule.first_window.value - 1};
-    anon_send_record(journal, {JournalRecord::Kind::run_started, {}, before, setup_.run_id});
+                                         {journal_, source, targets, caf::actor_cast<RunOwnerActor>(this),
+                                          setup_.stop_requested, setup_.recovers}));
+    if (!setup_.recovers) {
+      const WindowIndex before{setup_.schedule.first_window.value - 1};
+      keep({JournalRecord::Kind::run_started, {}, before, setup_.session});
+    }
+    executors_ =
+        started(executors_child,
+                setup_.spawn_executors(*this, {journal_, recorder, membership, source, targets, scheduler_}));
     send(scheduler_, start_atom::value);
   }
 
-  /// The scheduler's own records follow in the same mailbox, so this one is the first.
-  void anon_send_record(const JournalActor& journal, const JournalRecord& record) {
-    request(journal, deadlines.journal, append_atom::value, record)
+  /// What others keep follows in the same mailbox, so the first record is the run's start.
+  void keep(const JournalRecord& record) {
+    request(journal_, deadlines.journal, append_atom::value, record)
         .then([](std::uint64_t) {},
               [this](caf::error& error) { fail("the journal failed because " + cause_of(error), false); });
   }
@@ -133,7 +140,15 @@ class CoordinatorSupervisor final : public CoordinatorSupervisorActor::base {
     if (closing_) return;
     end_.failure = cause;
     end_.bad_input = bad_input;
-    close();
+    closing_ = true;
+    if (!children_.running(journal_child)) {
+      close();
+      return;
+    }
+    // Nobody is to wait for this session again.
+    request(journal_, deadlines.journal, append_atom::value,
+            JournalRecord{JournalRecord::Kind::run_failed, {}, {}, cause})
+        .then([this](std::uint64_t) { close(); }, [this](caf::error&) { close(); });
   }
 
   void close() {
@@ -151,6 +166,7 @@ class CoordinatorSupervisor final : public CoordinatorSupervisorActor::base {
   caf::actor_addr parent_;
   CoordinatorSetup setup_;
   Children children_{child_count};
+  JournalActor journal_;
   SchedulerActor scheduler_;
   ExecutorsActor executors_;
   RunEnd end_;

@@ -1,8 +1,10 @@
 #pragma once
 /// The root of a run: the coordinator's actors and, as the last of its children, the executors.
 
+#include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,6 +30,7 @@ using CoordinatorSupervisorActor = RunOwnerActor::extend<caf::reacts_to<stop_ato
 
 /// The coordinator's actors, as executors need them.
 struct CoordinatorPorts {
+  JournalActor journal;
   RunRecorderActor recorder;
   MembershipActor membership;
   BatchSourceActor source;
@@ -40,7 +43,9 @@ struct CoordinatorPorts {
 using SpawnExecutors = std::function<ExecutorsActor(caf::local_actor&, const CoordinatorPorts&)>;
 
 struct CoordinatorSetup {
-  std::string run_id;
+  std::string session;                   // from one orderly end of the run to the next
+  std::filesystem::path journal;         // file; empty: it lasts as long as the process
+  std::optional<JournalState> recovers;  // this session's, of an earlier life of the coordinator
   std::string version;
   SchedulerSetup schedule;
   std::function<bool()> stop_requested;

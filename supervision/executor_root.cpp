@@ -19,7 +19,7 @@ namespace {
 
 enum Child : std::size_t { link_child, door_child, supervisor_child, child_count };
 
-/// Sessions of a later placement are above all of an earlier one.
+/// Sessions of a later placement of a stage are above all of an earlier one.
 constexpr int session_bits = 20;
 
 BoundaryTerms terms_of(const Assignment& assignment, bool token_ids) {
@@ -99,6 +99,7 @@ class ExecutorRoot final : public ExecutorRootActor::base {
     link_ = nullptr;
     door_ = nullptr;
     supervisor_ = nullptr;
+    inbound_links_.clear();
     setup_ = {};
   }
 
@@ -126,12 +127,22 @@ class ExecutorRoot final : public ExecutorRootActor::base {
       write_checkpoint_bytes(setup_.plan.work / "initial", state->stage, state->window,
                              text_of(received.payload));
       initial_[state->stage] = state->window;
+    } else if (const auto* kept = std::get_if<control::KeptState>(&received.message)) {
+      write_checkpoint_bytes(checkpoints(), kept->stage, kept->window, text_of(received.payload));
     } else if (const auto* assigned = std::get_if<control::Assigned>(&received.message)) {
       start(assignment_from_text("assignment", assigned->assignment));
+    } else if (const auto* upstream = std::get_if<control::UpstreamMoved>(&received.message)) {
+      const auto link = inbound_links_.find(upstream->boundary);
+      if (link != inbound_links_.end()) {
+        send(link->second, moved_atom::value, upstream->node, upstream->address);
+      }
+    } else if (const auto* downstream = std::get_if<control::DownstreamMoved>(&received.message)) {
+      setup_.entrance->admit(downstream->boundary, {downstream->node, false, "", downstream->placement});
     } else if (std::holds_alternative<control::SummaryWanted>(received.message)) {
       summarise();
     } else if (const auto* over = std::get_if<control::RunOver>(&received.message)) {
       end_.finished = over->reason.empty();
+      end_.rejoin = over->rejoin;
       end_.failure = over->reason;
       leave("");
     }
@@ -140,6 +151,10 @@ class ExecutorRoot final : public ExecutorRootActor::base {
   void start(const Assignment& assignment) {
     if (supervisor_ || closing_) return;
     hosted_ = assignment.hosted.size();
+    std::vector<PlacedStage> running;
+    for (std::size_t i = 0; i < hosted_; ++i)
+      running.push_back({assignment.hosted[i], assignment.placements[i]});
+    send(link_, running_atom::value, assignment.session, running);
     door_ = spawn_boundary_door(*this, terms_of(assignment, false));
     children_.started(door_child, caf::actor_cast<caf::actor>(door_));
     setup_.entrance->open(assignment.run_id, terms_of(assignment, false), setup_.plan.link,
@@ -187,11 +202,14 @@ class ExecutorRoot final : public ExecutorRootActor::base {
     const auto prepared =
         std::make_shared<PreparedOnce>(setup_.plan.prepare, assignment, setup_.network, leaving_);
     std::vector<StageSupervisorSetup> stages;
-    for (const StageIndex index : assignment.hosted) {
+    for (std::size_t i = 0; i < assignment.hosted.size(); ++i) {
+      const StageIndex index = assignment.hosted[i];
       MemoryAccount& account = *setup_.accounts->emplace_back(std::make_unique<MemoryAccount>());
       StageSupervisorSetup stage;
       stage.stage = index;
       stage.account = &account;
+      stage.fresh = assignment.placements[i] == Placement{1};
+      stage.incarnation_before = incarnation_before(assignment.placements[i]);
       stage.make_backend = [prepared, index, &account] { return prepared->make(index, account); };
       if (assignment.resumed) {
         const auto given = initial_.find(index);
@@ -205,12 +223,15 @@ class ExecutorRoot final : public ExecutorRootActor::base {
   }
 
   [[nodiscard]] InboundLinkActor dial_boundary(caf::local_actor& parent, const Assignment& assignment,
-                                               StageIndex boundary) const {
+                                               StageIndex boundary) {
     const Neighbour& upstream = assignment.upstreams.at(boundary);
-    const Address address = upstream.coordinator ? setup_.plan.coordinator
-                                                 : parse_address(upstream.address, "the upstream's address");
+    Address address = setup_.plan.coordinator;
     InboundLinkSetup link;
     link.boundary = boundary;
+    link.upstream_known = upstream.coordinator || !upstream.node.empty();
+    if (!upstream.coordinator && link.upstream_known) {
+      address = parse_address(upstream.address, "the upstream's address");
+    }
     link.terms = terms_of(assignment, boundary.value == 0);
     link.network = setup_.network;
     link.dial =
@@ -218,13 +239,14 @@ class ExecutorRoot final : public ExecutorRootActor::base {
                 ConnectionPurpose::boundary);
     link.dial.hello.run = assignment.run_id;
     link.dial.hello.boundary = boundary;
-    link.account = setup_.accounts->front().get();
     for (std::size_t i = 0; i < assignment.hosted.size(); ++i) {
-      if (assignment.hosted[i] == boundary) link.account = setup_.accounts->at(i).get();
+      if (assignment.hosted[i] != boundary) continue;
+      link.account = setup_.accounts->at(i).get();
+      link.dial.hello.placement = assignment.placements[i].value;
+      link.first_session = assignment.placements[i].value << session_bits;
     }
-    link.first_session = setup_.plan.card.placement << session_bits;
     link.note = setup_.plan.note;
-    return spawn_inbound_link(parent, std::move(link));
+    return inbound_links_[boundary] = spawn_inbound_link(parent, std::move(link));
   }
 
   void summarise() {
@@ -277,6 +299,7 @@ class ExecutorRoot final : public ExecutorRootActor::base {
       if (std::exchange(said_goodbye_, true)) return;
       supervisor_ = nullptr;
       door_ = nullptr;
+      inbound_links_.clear();
       setup_.entrance->close();
       send(link_, control_atom::value, ReceivedControl{control::ExecutorLeft{hosted_}, {}});
       return;
@@ -295,7 +318,8 @@ class ExecutorRoot final : public ExecutorRootActor::base {
   CoordinatorLinkActor link_;
   OpenBoundaryDoorActor door_;
   ExecutorSupervisorActor supervisor_;
-  std::map<StageIndex, WindowIndex> initial_;  // windows of the states that have been sent
+  std::map<StageIndex, MovableInboundLinkActor> inbound_links_;  // by boundary
+  std::map<StageIndex, WindowIndex> initial_;                    // windows of the states that have been sent
   std::uint64_t hosted_ = 0;
   ExecutorEnd end_;
   bool closing_ = false;

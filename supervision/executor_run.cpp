@@ -7,6 +7,7 @@
 #include "actors/failure.hpp"
 #include "supervision/actor_system.hpp"
 #include "supervision/executor_root.hpp"
+#include "supervision/work_folder.hpp"
 
 namespace zerolock {
 namespace {
@@ -73,8 +74,7 @@ ExecutorEnd run_executor(const ExecutorPlan& given) {
   plan.card.name = plan.name;
   plan.card.version = program_version;
   plan.card.placement = new_placement();
-  std::filesystem::remove_all(plan.work / "checkpoints");
-  std::filesystem::remove_all(plan.work / "initial");
+  const WorkFolder folder(plan.work);
   const auto accounts = std::make_shared<std::vector<std::unique_ptr<MemoryAccount>>>();
   const auto network = std::make_shared<Network>();
   const auto entrance = std::make_shared<BoundaryEntrance>();

@@ -33,7 +33,7 @@ struct ExecutorPlan {
   std::optional<std::string> public_host;  // how others reach it; otherwise as `listen` says
   LinkProfile link;                        // of what it sends downstream
 
-  std::filesystem::path work;  // its checkpoints; a folder of its own, emptied at the start
+  std::filesystem::path work;  // its checkpoints; a folder of its own, see work_folder.hpp
   /// What makes the stages' backends, called in a stage's own thread, once for each assignment.
   std::function<BackendFactory(const Preparation&)> prepare;
   std::function<bool()> stop_requested;          // polled; leaves the run if it may
@@ -44,10 +44,12 @@ struct ExecutorPlan {
 struct ExecutorEnd {
   bool finished = false;   // the run ended, or needed this executor no more
   bool bad_input = false;  // `failure` is the message of an InputError
+  bool rejoin = false;     // others have its stages now: it may join again, with nothing
   std::string failure;     // the chain of causes
 };
 
-/// Blocks until the run has ended or cannot go on here. Throws InputError if it cannot listen.
+/// Blocks until the run has ended or cannot go on here. Throws InputError if it cannot listen, or
+/// another executor has its work folder.
 ExecutorEnd run_executor(const ExecutorPlan& plan);
 
 /// Proportional set size of this process in bytes, which counts shared pages by their share; 0 if the system

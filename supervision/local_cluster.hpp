@@ -14,10 +14,6 @@ namespace zerolock {
 /// Makes a stage's backend, in the thread that will use it, each time the stage worker starts.
 using BackendFactory = std::function<std::unique_ptr<StageBackend>(StageIndex, MemoryAccount&)>;
 
-using LocalClusterPlan = ClusterPlan;
-using LocalClusterObserver = ClusterObserver;
-using LocalClusterOutcome = ClusterOutcome;
-
 /// run_cluster with all stages in this process. `accounts` has one account per stage.
 ClusterOutcome run_local_cluster(const ClusterPlan& plan, std::shared_ptr<const MicroBatchProvider> batches,
                                  const BackendFactory& make_backend,

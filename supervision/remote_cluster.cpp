@@ -3,55 +3,25 @@
 #include <algorithm>
 #include <utility>
 
-#include "actors/checkpoint_files.hpp"
+#include "actors/deadlines.hpp"
 #include "tensors/base/error.hpp"
 #include "tensors/files/safetensors.hpp"
 
 namespace zerolock {
 namespace {
 
-/// Who hosts each stage.
-std::vector<std::size_t> hosts_of(const std::vector<std::vector<StageIndex>>& spread) {
-  std::vector<std::size_t> hosts;
-  for (std::size_t executor = 0; executor < spread.size(); ++executor) {
-    hosts.insert(hosts.end(), spread[executor].size(), executor);
-  }
-  return hosts;
-}
-
-/// The assignments of all executors, with the neighbours of each stage.
-std::vector<ExecutorAssignment> assignments(const ClusterPlan& plan, const Assignment& common,
-                                            const Neighbour& coordinator,
-                                            const std::vector<ExecutorCard>& cards) {
-  const auto spread = spread_stages(plan.stages, cards.size());
-  const std::vector<std::size_t> hosts = hosts_of(spread);
-  std::vector<ExecutorAssignment> result(cards.size());
-  for (std::size_t executor = 0; executor < cards.size(); ++executor) {
-    if (spread[executor].empty()) continue;
-    Assignment own = common;
-    own.hosted = spread[executor];
-    const StageIndex first = own.hosted.front();
-    const StageIndex last = own.hosted.back();
-    if (first.value == 0) {
-      own.upstreams[first] = coordinator;
-    } else {
-      const ExecutorCard& before = cards[hosts[first.value - 1]];
-      own.upstreams[first] = {before.name, false, before.data_address};
-    }
-    if (last.next().value < plan.stages) {
-      own.downstreams[last.next()] = {cards[hosts[last.next().value]].name, false, ""};
-    }
-    ExecutorAssignment& assignment = result[executor];
-    assignment.stages = {own.hosted.begin(), own.hosted.end()};
-    assignment.text = assignment_text(own);
-    assignment.initial_window = WindowIndex{plan.first_window.value - 1};
-    if (plan.resume_from.empty()) continue;
-    for (const StageIndex stage : own.hosted) {
-      const StageState& state = plan.resume_from[stage.value];
-      assignment.initial_states[stage] = serialise_safetensors(state.tensors, state.metadata);
-    }
-  }
-  return result;
+/// The first connection of an executor's downstream, which is not let in: a refusal is an answer.
+DialOptions probe_of(const RemoteClusterOptions& options, const ExecutorCard& card) {
+  DialOptions dial;
+  dial.address = parse_address(card.data_address, "the executor's address");
+  dial.security = options.security;
+  dial.hello.node = {NodeRole::coordinator, options.name};
+  dial.hello.program_version = program_version;
+  dial.hello.purpose = ConnectionPurpose::boundary;
+  dial.hello.token = options.token;
+  dial.peer = {NodeRole::executor, card.name};
+  dial.limit = deadlines.probe;
+  return dial;
 }
 
 }  // namespace
@@ -135,23 +105,13 @@ ClusterOutcome RemoteCluster::run(const ClusterPlan& plan, const RemoteRun& run,
   terms.limits = {run.common.rows_max, run.common.sequences_max, 0, run.common.vocabulary};
   terms.depth = plan.depth;
   terms.buffer_bytes_max = plan.buffer_bytes_max;
-  const Neighbour coordinator{options_.name, true, public_address_.text()};
+  const Neighbour coordinator{options_.name, true, public_address_.text(), {}};
   const auto spawn = [&](caf::local_actor& parent, const CoordinatorPorts& ports) -> ExecutorsActor {
-    RemoteExecutorsSetup setup;
-    setup.executors_wanted = run.executors;
-    setup.stop_requested = stop_requested;
-    setup.checkpoints = plan.checkpoints;
-    setup.payload_bytes_max = run.state_bytes_max;
-    setup.note = options_.note;
-    if (options_.board) setup.observer = executor_observer(options_.board);
-    // The first stage's node is known once all have joined; then its way in opens.
     const auto door = spawn_boundary_door(parent, terms);
     caf::anon_send(door, ports_atom::value, StageIndex{0}, UpstreamActor{ports.source});
-    setup.assign = [this, &plan, &run, terms, coordinator, door](const std::vector<ExecutorCard>& cards) {
-      auto result = assignments(plan, run.common, coordinator, cards);
-      entrance_.open(plan.run_id, terms, run.link, {{StageIndex{0}, {cards.front().name, false, ""}}}, door);
-      return result;
-    };
+    entrance_.open(plan.run_id, terms, run.link, {}, door);
+    RemoteExecutorsSetup setup = executors_setup(plan, run, coordinator);
+    setup.stop_requested = stop_requested;
     const auto executors = spawn_remote_executors(parent, std::move(setup), ports);
     const std::lock_guard lock(mutex_);
     payload_bytes_max_ = run.state_bytes_max;
@@ -176,6 +136,53 @@ ClusterOutcome RemoteCluster::run(const ClusterPlan& plan, const RemoteRun& run,
   options_.board->end(outcome.kind);
   status_->finish();
   return outcome;
+}
+
+RemoteExecutorsSetup RemoteCluster::executors_setup(const ClusterPlan& plan, const RemoteRun& run,
+                                                    const Neighbour& coordinator) {
+  RemoteExecutorsSetup setup;
+  setup.executors_wanted = run.executors;
+  setup.placement.stages = plan.stages;
+  setup.placement.absence_max = deadlines.executor_absence;
+  setup.placement.vacancy_max = deadlines.stage_vacancy;
+  setup.placement.losses_max = plan.restarts_max;
+  setup.placement.period = plan.restart_period;
+  setup.session = plan.session.empty() ? plan.run_id : plan.session;
+  setup.recovers = plan.recovers;
+  setup.checkpoints = plan.checkpoints;
+  setup.payload_bytes_max = run.state_bytes_max;
+  setup.note = options_.note;
+  if (options_.board) setup.observer = executor_observer(options_.board);
+  setup.spread = [stages = plan.stages](const std::vector<ExecutorCard>& cards) {
+    const auto spread = spread_stages(stages, cards.size());
+    std::vector<std::pair<std::string, std::vector<StageIndex>>> named;
+    for (std::size_t i = 0; i < cards.size(); ++i) named.emplace_back(cards[i].name, spread[i]);
+    return named;
+  };
+  Assignment common = run.common;
+  common.session = setup.session;
+  setup.assignment = [common, coordinator, &plan](const std::vector<PlacedStage>& own,
+                                                  const std::vector<StagePlace>& places) {
+    ExecutorAssignment assignment;
+    assignment.text = assignment_text(assignment_for(common, coordinator, own, places));
+    assignment.initial_window = WindowIndex{plan.first_window.value - 1};
+    for (const PlacedStage& placed : own) {
+      if (plan.resume_from.empty()) continue;
+      const StageState& state = plan.resume_from[placed.stage.value];
+      assignment.initial_states[placed.stage] = serialise_safetensors(state.tensors, state.metadata);
+    }
+    return assignment;
+  };
+  setup.admit_first = [this](const StagePlace& place) {
+    entrance_.admit(StageIndex{0}, {place.node, false, "", place.placement});
+  };
+  setup.probe = [this](const ExecutorCard& card, const std::function<void(std::string)>& nobody_there) {
+    network_->dial(probe_of(options_, card), [nobody_there](DialResult result) {
+      const auto* failure = std::get_if<DialFailure>(&result);
+      if (failure != nullptr && failure->kind == DialFailure::Kind::nobody) nobody_there(failure->reason);
+    });
+  };
+  return setup;
 }
 
 std::vector<std::vector<StageIndex>> spread_stages(std::uint64_t stages, std::uint64_t executors) {

@@ -56,6 +56,8 @@ class RemoteCluster {
                      const std::function<bool()>& stop_requested, const ClusterObserver& observer);
 
  private:
+  RemoteExecutorsSetup executors_setup(const ClusterPlan& plan, const RemoteRun& run,
+                                       const Neighbour& coordinator);
   HelloAnswer answer(const Hello& hello);
   void accepted(const std::shared_ptr<Connection>& connection, const Hello& hello);
 

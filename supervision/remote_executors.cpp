@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <map>
-#include <optional>
 #include <utility>
 
 #include "actors/deadlines.hpp"
@@ -12,14 +11,23 @@
 namespace zerolock {
 namespace {
 
-using Type = RemoteExecutorsActor::extend<caf::reacts_to<joined_atom, std::string, ExecutorCard>,
-                                          caf::reacts_to<tick_atom>>;
+using probed_atom = caf::atom_constant<caf::atom("probed")>;  // probe -> remote executors: nobody is there
+
+using Type = RemoteExecutorsActor::extend<
+    caf::replies_to<opened_atom, std::string, OpenedExecutor>::with<OpenedAnswer>,
+    caf::reacts_to<away_atom, std::string, std::string>, caf::reacts_to<back_atom, std::string>,
+    caf::reacts_to<probed_atom, std::string, std::uint64_t, std::string>, caf::reacts_to<stop_atom>,
+    caf::reacts_to<tick_atom>>;
 
 class RemoteExecutors final : public Type::base {
  public:
   RemoteExecutors(caf::actor_config& config, caf::actor_addr parent, RemoteExecutorsSetup setup,
                   CoordinatorPorts ports)
-      : Type::base(config), parent_(parent), setup_(std::move(setup)), ports_(std::move(ports)) {
+      : Type::base(config),
+        parent_(parent),
+        setup_(std::move(setup)),
+        ports_(std::move(ports)),
+        core_(setup_.placement) {
     contain_failures(this);
     monitor(parent);
     set_down_handler([this](caf::down_msg& down) { on_down(down); });
@@ -29,22 +37,35 @@ class RemoteExecutors final : public Type::base {
   [[nodiscard]] const char* name() const override { return "remote executors"; }
 
   behavior_type make_behavior() override {
-    delayed_send(this, deadlines.stop_poll, tick_atom::value);
-    return {[this](tick_atom) { stop_if_requested(); },
+    if (setup_.recovers) remember(*setup_.recovers);
+    send(this, stop_atom::value);
+    return {[this](stop_atom) { stop_if_requested(); },
+            [this](tick_atom) {
+              armed_for_.reset();
+              carry_out(core_.tick(now()));
+            },
             [this](accept_atom, const std::string& node, const AcceptedConnection& accepted) {
               accept(node, accepted);
             },
-            [this](lost_atom, const std::string& node, const std::string& cause) {
-              const auto known = links_.find(node);
-              const bool needed = known == links_.end() ? !assigned_ : known->second.has_stages;
-              if (needed) close(make_failure(Failure::permanent, cause));
+            [this](lost_atom, const std::string& node, const std::string& cause) { lost(node, cause); },
+            [this](opened_atom, const std::string& node, const OpenedExecutor& opened) {
+              return on_opened(node, opened);
             },
-            [this](joined_atom, const std::string& node, const ExecutorCard& card) { joined(node, card); },
+            [this](away_atom, const std::string& node, const std::string& cause) { away(node, cause); },
+            [this](back_atom, const std::string& node) {
+              carry_out(core_.attached(node, core_.stages_of(node), now()));
+            },
+            [this](probed_atom, const std::string& node, std::uint64_t life, const std::string& cause) {
+              const auto known = executors_.find(node);
+              const bool same = known != executors_.end() && known->second.away && known->second.card &&
+                                known->second.card->placement == life;
+              if (same) lost(node, "the process of executor " + node + " is gone: " + cause);
+            },
             [this](summary_atom) { return summarise(); }};
   }
 
   void on_exit() override {
-    links_.clear();
+    executors_.clear();
     setup_ = {};
     ports_ = {};
   }
@@ -52,16 +73,32 @@ class RemoteExecutors final : public Type::base {
  private:
   struct Executor {
     ExecutorLinkActor link;
-    std::optional<ExecutorCard> card;  // once it is a member
-    bool has_stages = false;
+    std::optional<ExecutorCard> card;  // of the life that is a member
+    bool away = false;
   };
+
+  [[nodiscard]] std::chrono::nanoseconds now() { return clock().now().time_since_epoch(); }
+
+  // -- executors come and go
+
+  void remember(const JournalState& journal) {
+    placed_ = true;
+    for (const auto& [stage, placed] : journal.placed) {
+      core_.remember(placed.node, {stage, placed.placement}, now());
+    }
+    const auto first = journal.placed.find(StageIndex{0});
+    if (first != journal.placed.end()) {
+      setup_.admit_first({first->second.node, "", first->second.placement});
+    }
+    arm();
+  }
 
   void accept(const std::string& node, const AcceptedConnection& accepted) {
     if (closing_) {
       accepted.connection->close("the run has ended");
       return;
     }
-    Executor& executor = links_[node];
+    Executor& executor = executors_[node];
     if (!executor.link) {
       ExecutorLinkSetup link;
       link.name = node;
@@ -79,116 +116,297 @@ class RemoteExecutors final : public Type::base {
     send(executor.link, accept_atom::value, accepted);
   }
 
-  void joined(const std::string& node, const ExecutorCard& card) {
-    const auto known = links_.find(node);
-    if (known == links_.end()) return;
-    known->second.card = card;
+  OpenedAnswer on_opened(const std::string& node, const OpenedExecutor& opened) {
+    const auto known = executors_.find(node);
+    if (closing_ || known == executors_.end()) return {"the run has ended", false};
+    known->second.card = opened.card;
+    known->second.away = false;
+    return opened.running.empty() ? on_joined(node, opened.card) : on_attached(node, opened);
+  }
+
+  OpenedAnswer on_joined(const std::string& node, const ExecutorCard& card) {
     setup_.observer.joined(card);
-    if (assigned_) setup_.observer.assigned(node, {});
-    const auto members = std::count_if(links_.begin(), links_.end(),
-                                       [](const auto& item) { return item.second.card.has_value(); });
-    setup_.note("executor " + node + " has joined (" + std::to_string(members) + " of " +
-                std::to_string(setup_.executors_wanted) + ")" + (assigned_ ? ", stands by as a spare" : ""));
-    if (!assigned_ && static_cast<std::uint64_t>(members) >= setup_.executors_wanted) assign();
+    const PlacementOrders orders = core_.joined(node, now());
+    const bool spare = placed_ && orders.assign.empty();
+    if (spare) setup_.observer.assigned(node, {});
+    if (placed_) {
+      setup_.note("executor " + node + " has joined" + (spare ? ", stands by as a spare" : ""));
+    } else {
+      setup_.note("executor " + node + " has joined (" + std::to_string(core_.spares().size()) + " of " +
+                  std::to_string(setup_.executors_wanted) + ")");
+    }
+    carry_out(orders);
+    if (!placed_ && core_.spares().size() >= setup_.executors_wanted) place();
+    return {};
+  }
+
+  /// It has stages from before the coordinator started again, or from before it was given up.
+  OpenedAnswer on_attached(const std::string& node, const OpenedExecutor& opened) {
+    if (opened.session != setup_.session) {
+      carry_out(core_.gone(node, "executor " + node + " runs stages of another session", now()));
+      setup_.note("executor " + node + " has come with stages of another session, and drops them");
+      return {"executor " + node + " runs stages of another session", true};
+    }
+    PlacementOrders orders = core_.attached(node, opened.running, now());
+    if (std::erase(orders.dismiss, node) > 0) {  // the answer says so
+      carry_out(orders);
+      setup_.note("executor " + node + " has come back with stages that others have now, and drops them");
+      return {"others have the stages of executor " + node + " now", true};
+    }
+    setup_.observer.joined(opened.card);
+    setup_.observer.assigned(node, hosted_by(node));
+    setup_.note("executor " + node + " has come back with its stages");
+    carry_out(orders);
+    for (const PlacedStage& placed : opened.running) {
+      announce(placed.stage);
+      tell_of_neighbours(placed.stage);
+    }
+    return {};
+  }
+
+  void away(const std::string& node, const std::string& cause) {
+    const auto known = executors_.find(node);
+    if (known == executors_.end() || !known->second.card) return;
+    known->second.away = true;
+    carry_out(core_.away(node, cause, now()));
+    if (!setup_.probe || core_.stages_of(node).empty()) return;
+    setup_.probe(*known->second.card,
+                 [self = address(), node, life = known->second.card->placement](const std::string& nobody) {
+                   if (const auto strong = caf::actor_cast<caf::actor>(self)) {
+                     caf::anon_send(strong, probed_atom::value, node, life, nobody);
+                   }
+                 });
+  }
+
+  void lost(const std::string& node, const std::string& cause) {
+    if (closing_) return;
+    if (!placed_) {
+      close(make_failure(Failure::permanent, cause));
+      return;
+    }
+    const bool had_stages = !core_.stages_of(node).empty();
+    if (had_stages) setup_.note(cause);
+    setup_.observer.left(node);
+    carry_out(core_.gone(node, cause, now()));
   }
 
   void stop_if_requested() {
-    if (assigned_ || closing_) return;
+    if (placed_ || closing_) return;
     if (setup_.stop_requested && setup_.stop_requested()) {
       close(make_failure(Failure::permanent, "it was stopped before its executors had joined"));
     } else {
-      delayed_send(this, deadlines.stop_poll, tick_atom::value);
+      delayed_send(this, deadlines.stop_poll, stop_atom::value);
     }
   }
 
+  // -- stages
+
   /// Executors in the order of their names, so that the same ones always get the same stages.
-  void assign() {
-    assigned_ = true;
+  void place() {
+    placed_ = true;
     std::vector<ExecutorCard> cards;
-    std::vector<Executor*> members;
-    for (auto& [node, executor] : links_) {
-      if (!executor.card) continue;
-      cards.push_back(*executor.card);
-      members.push_back(&executor);
-    }
+    for (const std::string& node : core_.spares()) cards.push_back(*executors_.at(node).card);
     try {
-      const std::vector<ExecutorAssignment> assignments = setup_.assign(cards);
-      for (std::size_t i = 0; i < members.size() && i < assignments.size(); ++i) {
-        const std::set<StageIndex>& stages = assignments[i].stages;
-        setup_.observer.assigned(cards[i].name, {stages.begin(), stages.end()});
-        if (stages.empty()) continue;
-        members[i]->has_stages = true;
-        send(members[i]->link, assign_atom::value, assignments[i]);
-      }
+      const PlacementOrders orders = core_.place(setup_.spread(cards), now());
+      for (const std::string& spare : core_.spares()) setup_.observer.assigned(spare, {});
+      carry_out(orders);
     } catch (const InputError& error) {
       close(make_failure(Failure::bad_input, error.what()));
     }
   }
 
-  caf::result<std::vector<StageSummary>> summarise() {
-    auto promise = make_response_promise<std::vector<StageSummary>>();
-    auto gathered = std::make_shared<std::vector<StageSummary>>();
-    auto missing = std::make_shared<std::size_t>(0);
-    for (const auto& [node, executor] : links_) *missing += executor.has_stages ? 1 : 0;
-    for (const auto& [node, executor] : links_) {
-      if (!executor.has_stages) continue;
-      request(executor.link, deadlines.remote_summary, summary_atom::value)
+  void carry_out(const PlacementOrders& orders) {
+    for (const std::string& node : orders.dismiss) {
+      const auto known = executors_.find(node);
+      if (known == executors_.end() || !known->second.link) continue;
+      setup_.observer.left(node);
+      send(known->second.link, over_atom::value, "others have the stages of executor " + node + " now", true);
+    }
+    for (const PlacementOrders::Assign& assign : orders.assign) keep(assign);
+    if (orders.pause) close(make_failure(Failure::permanent, *orders.pause));
+    arm();
+  }
+
+  /// A coordinator that starts again must know of every placement that an executor has heard of.
+  void keep(const PlacementOrders::Assign& assign) {
+    const auto missing = std::make_shared<std::size_t>(assign.stages.size());
+    for (const PlacedStage& placed : assign.stages) {
+      const JournalRecord record{JournalRecord::Kind::stage_placed, placed.stage,
+                                 WindowIndex{placed.placement.value}, assign.node};
+      request(ports_.journal, deadlines.journal, append_atom::value, record)
           .then(
-              [promise, gathered, missing](const std::vector<StageSummary>& stages) mutable {
-                gathered->insert(gathered->end(), stages.begin(), stages.end());
-                if (--*missing == 0) promise.deliver(*gathered);
+              [this, missing, assign](std::uint64_t) {
+                if (--*missing == 0) give(assign);
               },
-              [promise](caf::error& error) mutable {
-                if (promise.pending()) promise.deliver(error);
+              [this](caf::error& error) {
+                close(make_failure(Failure::permanent, "the journal failed because " + cause_of(error)));
               });
     }
+  }
+
+  void give(const PlacementOrders::Assign& assign) {
+    const auto known = executors_.find(assign.node);
+    // It may have been lost while the journal was written.
+    if (closing_ || known == executors_.end() || core_.stages_of(assign.node) != assign.stages) return;
+    ExecutorAssignment assignment = setup_.assignment(assign.stages, places());
+    for (const PlacedStage& placed : assign.stages) {
+      assignment.stages.insert(placed.stage);
+      if (placed.placement > Placement{1}) assignment.with_kept_states.insert(placed.stage);
+    }
+    setup_.observer.assigned(assign.node, hosted_by(assign.node));
+    for (const PlacedStage& placed : assign.stages) {
+      if (placed.placement > Placement{1}) {
+        setup_.note("stage " + std::to_string(placed.stage.value) + " goes to executor " + assign.node);
+      }
+    }
+    send(known->second.link, assign_atom::value, assignment);
+    for (const PlacedStage& placed : assign.stages) announce(placed.stage);
+  }
+
+  /// The executors on both sides of a stage hear where it is.
+  void announce(StageIndex stage) {
+    const StagePlace place = place_of(stage);
+    if (place.node.empty()) return;
+    if (stage.value == 0) {
+      setup_.admit_first(place);
+    } else {
+      tell(node_of({stage.value - 1}), place.node,
+           control::DownstreamMoved{stage, place.node, place.placement});
+    }
+    if (stage.next().value < setup_.placement.stages) {
+      tell(node_of(stage.next()), place.node,
+           control::UpstreamMoved{stage.next(), place.node, place.address});
+    }
+  }
+
+  /// The executor of a stage hears where those on both sides are.
+  void tell_of_neighbours(StageIndex stage) {
+    if (stage.value > 0) announce({stage.value - 1});
+    if (stage.next().value < setup_.placement.stages) announce(stage.next());
+  }
+
+  void tell(const std::string& node, const std::string& neighbour, const ControlMessage& message) {
+    const auto known = executors_.find(node);
+    if (node != neighbour && known != executors_.end() && known->second.link) {
+      send(known->second.link, control_atom::value, ReceivedControl{message, {}});
+    }
+  }
+
+  [[nodiscard]] std::string node_of(StageIndex stage) const { return core_.node_of(stage).value_or(""); }
+
+  /// Without a name if nobody has the stage, or who has it has not said where it can be reached.
+  [[nodiscard]] StagePlace place_of(StageIndex stage) const {
+    const auto known = executors_.find(node_of(stage));
+    if (known == executors_.end() || !known->second.card) return {"", "", core_.placement_of(stage)};
+    return {known->first, known->second.card->data_address, core_.placement_of(stage)};
+  }
+
+  [[nodiscard]] std::vector<StagePlace> places() const {
+    std::vector<StagePlace> all;
+    for (std::uint64_t stage = 0; stage < setup_.placement.stages; ++stage) {
+      all.push_back(place_of(StageIndex{stage}));
+    }
+    return all;
+  }
+
+  [[nodiscard]] std::vector<StageIndex> hosted_by(const std::string& node) const {
+    std::vector<StageIndex> stages;
+    for (const PlacedStage& placed : core_.stages_of(node)) stages.push_back(placed.stage);
+    return stages;
+  }
+
+  void arm() {
+    const auto deadline = core_.next_deadline();
+    if (!deadline || (armed_for_ && *armed_for_ <= *deadline)) return;
+    armed_for_ = deadline;
+    delayed_send(this, std::max(*deadline - now(), std::chrono::nanoseconds{0}), tick_atom::value);
+  }
+
+  /// All is durable by now: an executor that is lost before it has told its figures leaves them out.
+  caf::result<std::vector<StageSummary>> summarise() {
+    struct Gathering {
+      caf::typed_response_promise<std::vector<StageSummary>> promise;
+      std::map<StageIndex, StageSummary> stages;
+      std::size_t missing = 1;
+
+      void one_less() {
+        if (--missing > 0) return;
+        std::vector<StageSummary> all;
+        for (const auto& [stage, summary] : stages) all.push_back(summary);
+        promise.deliver(std::move(all));
+      }
+    };
+    auto gathering = std::make_shared<Gathering>();
+    gathering->promise = make_response_promise<std::vector<StageSummary>>();
+    for (std::uint64_t stage = 0; stage < setup_.placement.stages; ++stage) {
+      gathering->stages[StageIndex{stage}].stage = StageIndex{stage};
+    }
+    for (const auto& [node, executor] : executors_) {
+      if (core_.stages_of(node).empty()) continue;
+      ++gathering->missing;
+      request(executor.link, deadlines.remote_summary, summary_atom::value)
+          .then(
+              [gathering](const std::vector<StageSummary>& stages) {
+                for (const StageSummary& summary : stages) gathering->stages[summary.stage] = summary;
+                gathering->one_less();
+              },
+              [this, gathering, name = node](caf::error& error) {
+                setup_.note("executor " + name + " did not tell its figures: " + cause_of(error));
+                gathering->one_less();
+              });
+    }
+    const auto promise = gathering->promise;
+    gathering->one_less();
     return promise;
   }
+
+  // -- the end
 
   void on_down(const caf::down_msg& down) {
     if (down.source == parent_) {
       quit(caf::exit_reason::user_shutdown);
       return;
     }
-    const auto gone = std::find_if(links_.begin(), links_.end(), [&down](const auto& item) {
+    const auto gone = std::find_if(executors_.begin(), executors_.end(), [&down](const auto& item) {
       return item.second.link && item.second.link.address() == down.source;
     });
-    if (gone == links_.end()) return;
+    if (gone == executors_.end()) return;
     const std::string node = gone->first;
-    const bool has_stages = gone->second.has_stages;
-    links_.erase(gone);
+    executors_.erase(gone);
     if (closing_) {
-      if (links_.empty()) quit(*closing_);
+      if (executors_.empty()) quit(*closing_);
       return;
     }
     setup_.observer.left(node);
     if (is_bad_input(down.reason)) {
       close(down.reason);
-    } else if (has_stages) {
-      close(make_failure(Failure::permanent, cause_of(down.reason)));
-    } else {
-      setup_.note("executor " + node + " is gone" +
-                  (is_orderly(down.reason) || !down.reason ? "" : ": " + cause_of(down.reason)));
+      return;
     }
+    const bool failed = down.reason && !is_orderly(down.reason);
+    const std::string cause = failed ? cause_of(down.reason) : "executor " + node + " has left";
+    setup_.note("executor " + node + " is gone" + (failed ? ": " + cause : ""));
+    carry_out(core_.gone(node, cause, now()));
   }
 
   /// Executors stop their stages and say goodbye; a link ends in its own time if they do not.
   void close(const caf::error& reason) {
     if (closing_) return;
     closing_ = reason;
-    if (links_.empty()) {
+    if (executors_.empty()) {
       quit(*closing_);
       return;
     }
     const std::string text = is_orderly(reason) ? "" : cause_of(reason);
-    for (const auto& [node, executor] : links_) send(executor.link, over_atom::value, text);
+    for (const auto& [node, executor] : executors_) send(executor.link, over_atom::value, text, false);
   }
 
   caf::actor_addr parent_;
   RemoteExecutorsSetup setup_;
   CoordinatorPorts ports_;
-  std::map<std::string, Executor> links_;  // by node
-  bool assigned_ = false;
+  PlacementCore core_;
+  std::map<std::string, Executor> executors_;  // by node
+  bool placed_ = false;
+  std::optional<std::chrono::nanoseconds> armed_for_;
   std::optional<caf::error> closing_;
 };
 

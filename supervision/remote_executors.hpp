@@ -1,43 +1,62 @@
 #pragma once
-/// The coordinator's view of executors in other processes: waits for them, gives each its stages, and stands
-/// for all of them.
+/// The coordinator's view of executors in other processes: waits for them, gives each its stages, gives the
+/// stages of lost ones to others, and stands for all of them.
 
 #include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "actors/core/journal.hpp"
+#include "actors/core/placement_core.hpp"
 #include "actors/remote/executor_link.hpp"
 #include "supervision/coordinator_supervisor.hpp"
+#include "supervision/stage_places.hpp"
 
 namespace zerolock {
 
-/// Decides what each of the executors runs, in their order; those that get no stage stand by. Throws
-/// InputError if the run cannot be placed on them.
-using AssignStages = std::function<std::vector<ExecutorAssignment>(const std::vector<ExecutorCard>&)>;
+/// The stages of each executor, by node; one without stages stands by. Throws InputError if the run cannot be
+/// placed on them.
+using SpreadStages = std::function<std::vector<std::pair<std::string, std::vector<StageIndex>>>(
+    const std::vector<ExecutorCard>&)>;
+/// Asks the machine of an executor that is out of reach whether its process is still there. `nobody_there` is
+/// called, on any thread, if it is not; never, if that cannot be told.
+using ProbeExecutor =
+    std::function<void(const ExecutorCard& card, std::function<void(std::string cause)> nobody_there)>;
 
 struct RemoteExecutorsSetup {
   /// Looked at while executors are awaited: a run that has not begun needs no orderly end.
   std::function<bool()> stop_requested;
-  std::uint64_t executors_wanted = 1;  // stages are assigned once so many have joined
-  AssignStages assign;
-  std::filesystem::path checkpoints;  // copies of all durable states go there
+  std::uint64_t executors_wanted = 1;  // stages are placed once so many have joined
+  PlacementSetup placement;
+  SpreadStages spread;
+  std::string session;                   // of the run; executors that have stages name it
+  std::optional<JournalState> recovers;  // the coordinator has started again: its executors come back
+  /// An executor's stages in full, without states that the coordinator has on disk.
+  std::function<ExecutorAssignment(const std::vector<PlacedStage>& own,
+                                   const std::vector<StagePlace>& places)>
+      assignment;
+  std::function<void(const StagePlace&)> admit_first;  // whose stage 0 may take what the batch source makes
+  ProbeExecutor probe;                                 // may be empty
+  std::filesystem::path checkpoints;                   // copies of all durable states go there
   std::uint64_t payload_bytes_max = 0;
   std::function<void(const std::string&)> note;  // one line for the log; may be called by any thread
   ExecutorObserver observer;
 };
 
-using lost_atom = caf::atom_constant<caf::atom("lost")>;  // -> remote executors: one will not come again
+using lost_atom = caf::atom_constant<caf::atom("lost")>;  // -> remote executors: a life of one is over
 
 /// Takes control connections of executors that were let in, with the name of the node; and word, with the
-/// cause, that an executor is gone for good.
+/// cause, that an executor's process is gone.
 using RemoteExecutorsActor =
     ExecutorsActor::extend<caf::reacts_to<accept_atom, std::string, AcceptedConnection>,
                            caf::reacts_to<lost_atom, std::string, std::string>>;
 
-/// Ends with a chain of causes when an executor that has stages is lost or gives up.
+/// Ends with a chain of causes when stages have been lost too often, or nobody is there to take them over.
 RemoteExecutorsActor spawn_remote_executors(caf::local_actor& parent, RemoteExecutorsSetup setup,
                                             const CoordinatorPorts& ports);
 

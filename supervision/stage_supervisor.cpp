@@ -1,10 +1,10 @@
 #include "supervision/stage_supervisor.hpp"
 
 #include <algorithm>
-#include <limits>
 #include <optional>
 
 #include "actors/checkpoint_keeper.hpp"
+#include "actors/core/stage_recovery_core.hpp"
 #include "actors/deadlines.hpp"
 #include "actors/failure.hpp"
 #include "actors/hidden_state_buffer.hpp"
@@ -19,8 +19,6 @@ namespace {
 /// outbound buffer may need windows made again whose inputs the old inbound buffer has released.
 enum Child : std::size_t { inbound_child, outbound_child, keeper_child, worker_child, child_count };
 
-constexpr WindowIndex any_window{std::numeric_limits<std::uint64_t>::max()};
-
 class StageSupervisor final : public StageSupervisorActor::base {
  public:
   StageSupervisor(caf::actor_config& config, caf::actor_addr parent,
@@ -30,9 +28,9 @@ class StageSupervisor final : public StageSupervisorActor::base {
         commons_(std::move(commons)),
         setup_(std::move(setup)),
         policy_(commons_->intensity),
-        before_first_{commons_->first_window.value - 1},
-        initial_(commons_->calibrates ? WindowsDone{} : WindowsDone{before_first_}),
-        line_(initial_) {
+        recovery_({commons_->first_window, commons_->calibrates, !last_stage(), setup_.fresh,
+                   setup_.incarnation_before}) {
+    if (!setup_.fresh) cause_ = "its executor was lost";
     contain_failures(this);
     monitor(parent);
     set_down_handler([this](caf::down_msg& down) { on_down(down); });
@@ -43,9 +41,9 @@ class StageSupervisor final : public StageSupervisorActor::base {
 
   behavior_type make_behavior() override {
     return {[this](line_atom, WindowIndex line) {
-              line_ = std::max(line_, WindowsDone{line});
-              if (outbound_) send(outbound_, line_atom::value, *line_);
-              if (keeper_) send(keeper_, line_atom::value, *line_);
+              recovery_.line(line);
+              if (outbound_) send(outbound_, line_atom::value, *recovery_.line());
+              if (keeper_) send(keeper_, line_atom::value, *recovery_.line());
             },
             [this](end_at_atom, WindowIndex window) {
               end_at_ = window;
@@ -90,17 +88,17 @@ class StageSupervisor final : public StageSupervisorActor::base {
   void start_from(std::size_t first) {
     if (first <= inbound_child) start_buffers();
     if (first <= keeper_child) start_keeper();
-    begin_life(first <= inbound_child);
+    carry_out(recovery_.begin(first <= inbound_child));
   }
 
   void start_buffers() {
-    inbound_ =
-        spawn_hidden_state_buffer(*this, {setup_.stage, initial_, commons_->depth, commons_->buffer_bytes_max,
-                                          checkpoints(), commons_->micro_batches});
+    inbound_ = spawn_hidden_state_buffer(
+        *this, {setup_.stage, recovery_.initial(), commons_->depth, commons_->buffer_bytes_max, checkpoints(),
+                commons_->micro_batches});
     children_.started(inbound_child, caf::actor_cast<caf::actor>(inbound_));
     if (!last_stage()) {
       outbound_ = spawn_outbound_buffer(
-          *this, {setup_.stage, line_, commons_->buffer_bytes_max, commons_->micro_batches});
+          *this, {setup_.stage, recovery_.line(), commons_->buffer_bytes_max, commons_->micro_batches});
       children_.started(outbound_child, caf::actor_cast<caf::actor>(outbound_));
     }
     send(setup_.executor, ports_atom::value, setup_.stage, inbound_,
@@ -108,86 +106,86 @@ class StageSupervisor final : public StageSupervisorActor::base {
   }
 
   void start_keeper() {
+    const WindowIndex before_first{commons_->first_window.value - 1};
     keeper_ = spawn_checkpoint_keeper(
-        *this, {setup_.stage, commons_->checkpoint_root, before_first_, incarnation_.value == 0,
+        *this, {setup_.stage, commons_->checkpoint_root, before_first, recovery_.disk_is_foreign(),
                 commons_->own_threads, commons_->run_start, commons_->fault,
                 DurabilityOwnerActor{caf::actor_cast<DurabilityOwnerActor>(this)}, commons_->recorder});
     children_.started(keeper_child, caf::actor_cast<caf::actor>(keeper_));
   }
 
   /// A new life of the worker: how far back the outputs must reach, the state, the inputs, the worker.
-  void begin_life(bool new_buffers) {
-    const std::uint64_t attempt = ++attempt_;
-    if (!new_buffers || !outbound_) {
-      restore(attempt, any_window);
-      return;
+  void carry_out(const RecoveryOrder& order) {
+    using Kind = RecoveryOrder::Kind;
+    switch (order.kind) {
+      case Kind::ask_downstream:
+        ask_downstream(order.attempt);
+        return;
+      case Kind::restore:
+        restore(order);
+        return;
+      case Kind::begin_anew:
+        start_worker(setup_.initial, recovery_.initial(), true);
+        return;
+      case Kind::restart_all:
+        restart_from(inbound_child, std::chrono::nanoseconds{0});
+        return;
+      case Kind::nothing:
+      case Kind::go_on:    // together with the state: on_restored
+      case Kind::give_up:  // together with the reason: on_not_restored
+        return;
     }
+  }
+
+  void ask_downstream(std::uint64_t attempt) {
     request(outbound_, deadlines.connect, lacks_atom::value)
-        .then(
-            [this, attempt](const BatchPosition& lacks) {
-              if (lacks.window.value == 0) {
-                begin_anew(attempt);
-              } else {
-                restore(attempt, WindowIndex{lacks.window.value - 1});
-              }
-            },
-            [this, attempt](caf::error& error) {
-              if (attempt == attempt_)
-                answer_missing(outbound_child, "the next stage did not connect", error);
-            });
-  }
-
-  /// From the state that the run began with, and its calibration.
-  void begin_anew(std::uint64_t attempt) {
-    if (attempt == attempt_) start_worker(setup_.initial, initial_, true);
-  }
-
-  void restore(std::uint64_t attempt, WindowIndex at_most) {
-    if (attempt != attempt_) return;
-    if (incarnation_.value == 0) {
-      begin_anew(attempt);
-      return;
-    }
-    // The keeper answers after all that it was given to save, and has said what became durable by then.
-    request(keeper_, deadlines.restore, restore_atom::value, at_most)
-        .then([this, attempt](const RestoredState& restored) { on_restored(attempt, restored); },
+        .then([this, attempt](
+                  const BatchPosition& lacks) { carry_out(recovery_.downstream_lacks(attempt, lacks)); },
               [this, attempt](caf::error& error) {
-                if (attempt != attempt_) return;
-                if (!durable_ && is_permanent(error)) {
-                  begin_anew(attempt);
-                } else {
-                  answer_missing(keeper_child, "no state was restored", error);
-                }
+                if (recovery_.current(attempt))
+                  answer_missing(outbound_child, "the next stage did not connect", error);
               });
   }
 
+  void restore(const RecoveryOrder& order) {
+    // The keeper answers after all that it was given to save, and has said what became durable by then.
+    const std::uint64_t attempt = order.attempt;
+    request(keeper_, deadlines.restore, restore_atom::value, order.window)
+        .then([this, attempt](const RestoredState& restored) { on_restored(attempt, restored); },
+              [this, attempt](caf::error& error) { on_not_restored(attempt, error); });
+  }
+
   void on_restored(std::uint64_t attempt, const RestoredState& restored) {
-    if (attempt != attempt_) return;
-    if (!durable_) {  // what it found is of another run: this one has nothing on disk yet
-      begin_anew(attempt);
-      return;
-    }
-    const WindowIndex window = restored.shared.state->window;
-    if (released_ && window < *released_) {
-      // The inputs after an older checkpoint are no longer here, but the previous stage still has them.
-      released_.reset();
-      restart_from(inbound_child, std::chrono::nanoseconds{0});
+    const RecoveryOrder order = recovery_.restored(attempt, restored.shared.state->window);
+    if (order.kind != RecoveryOrder::Kind::go_on) {
+      carry_out(order);
       return;
     }
     for (const std::string& problem : restored.problems) {
       cause_ += "; passed over a bad checkpoint: " + problem;
     }
-    note_durable(window);
-    start_worker(restored.shared, window, false);
+    note_durable(order.window);
+    start_worker(restored.shared, order.window, false);
+  }
+
+  void on_not_restored(std::uint64_t attempt, const caf::error& error) {
+    if (!recovery_.current(attempt)) return;
+    if (is_permanent(error)) {
+      const RecoveryOrder order = recovery_.none_good(attempt);
+      if (order.kind != RecoveryOrder::Kind::give_up) {
+        carry_out(order);
+        return;
+      }
+    }
+    answer_missing(keeper_child, "no state was restored", error);
   }
 
   void start_worker(const SharedState& state, const WindowsDone& committed, bool save_first) {
-    incarnation_ = incarnation_.next();
-    send(inbound_, rewind_atom::value, committed, incarnation_);
-    released_ = std::max(released_, committed);
+    const Incarnation incarnation = recovery_.began(committed);
+    send(inbound_, rewind_atom::value, committed, incarnation);
     StageWorkerSetup worker;
     worker.stage = setup_.stage;
-    worker.incarnation = incarnation_;
+    worker.incarnation = incarnation;
     worker.state = state;
     worker.progress.committed = committed;
     worker.progress.save_first = save_first;
@@ -207,16 +205,15 @@ class StageSupervisor final : public StageSupervisorActor::base {
     worker.recorder = commons_->recorder;
     worker_ = spawn_stage_worker(*this, worker);
     children_.started(worker_child, caf::actor_cast<caf::actor>(worker_));
-    if (incarnation_.value > 1) {
+    if (incarnation.value > 1) {
       send(commons_->recorder, restart_atom::value,
-           StageRestart{setup_.stage, incarnation_, committed, cause_});
+           StageRestart{setup_.stage, incarnation, committed, cause_});
     }
   }
 
   void note_durable(WindowIndex window) {
     // Said again even if it is known: a new life of buffer and worker may not have heard it.
-    durable_ = std::max(durable_, WindowsDone{window});
-    released_ = std::max(released_, WindowsDone{window});
+    recovery_.durable(window);
     send(inbound_, durable_atom::value, window);
     if (worker_) send(worker_, durable_atom::value, window);
     send(commons_->scheduler, durable_atom::value, setup_.stage, window);
@@ -276,9 +273,8 @@ class StageSupervisor final : public StageSupervisorActor::base {
   /// Stops the child and all that depend on it, waits until they are gone (a thread that computes cannot be
   /// cut short, and its processor is not free before), and starts them again.
   void restart_from(Child child, std::chrono::nanoseconds delay) {
-    ++attempt_;
+    recovery_.interrupted(child == inbound_child);
     restart_delay_ = std::max(restart_delay_, delay);
-    if (child == inbound_child) released_.reset();
     children_.stop_from(child);
     continue_stop();
   }
@@ -297,7 +293,7 @@ class StageSupervisor final : public StageSupervisorActor::base {
   void close(const caf::error& reason) {
     if (closing_) return;
     closing_ = reason;
-    ++attempt_;
+    recovery_.interrupted(true);
     children_.stop_from(inbound_child);
     continue_stop();
   }
@@ -315,8 +311,8 @@ class StageSupervisor final : public StageSupervisorActor::base {
     request(inbound_, deadlines.buffer_summary, summary_atom::value)
         .then(
             [this, promise](const InboundStatistics& seen) mutable {
-              promise.deliver(
-                  StageSummary{setup_.stage, incarnation_, seen.dropped, setup_.account->peaks(), 0});
+              promise.deliver(StageSummary{setup_.stage, recovery_.incarnation(), seen.dropped,
+                                           setup_.account->peaks(), 0});
             },
             [promise](caf::error& error) mutable { promise.deliver(error); });
     return promise;
@@ -332,15 +328,8 @@ class StageSupervisor final : public StageSupervisorActor::base {
   CheckpointKeeperActor keeper_;
   StageWorkerActor worker_;
 
-  WindowIndex before_first_;
-  WindowsDone initial_;  // what is done when the run begins; none: the calibration is still to come
-  WindowsDone line_;
-  Incarnation incarnation_;
-  WindowsDone durable_;  // on disk; none before the initial state is
-  WindowsDone
-      released_;  // entries up to here have left the inbound buffer; none: all are there, or will come
+  StageRecoveryCore recovery_;
   std::optional<WindowIndex> end_at_;
-  std::uint64_t attempt_ = 0;  // fences answers to requests of an earlier attempt
   std::chrono::nanoseconds restart_delay_{0};
   std::string cause_;                  // of the latest failure
   std::optional<caf::error> closing_;  // the reason with which it will end

@@ -41,6 +41,10 @@ struct StageSupervisorSetup {
   std::function<std::unique_ptr<StageBackend>()> make_backend;
   MemoryAccount* account = nullptr;
   ExecutorSupervisorActor executor;
+  /// False for a later placement of the stage: it goes on from the checkpoints in its folder, if there are
+  /// any.
+  bool fresh = true;
+  Incarnation incarnation_before;  // the lives of this placement count up from it
 };
 
 /// Ends with a chain of causes when restarts cannot mend the stage.

@@ -73,6 +73,9 @@ void Dialler::connect(std::vector<tcp::endpoint> endpoints) {
   asio::async_connect(socket_, *kept,
                       [self = shared_from_this(), kept](asio::error_code error, const tcp::endpoint&) {
                         if (!self->done_) return;
+                        if (error == asio::error::connection_refused) {
+                          return self->fail(DialFailure::Kind::nobody, connect_text(error));
+                        }
                         if (error) return self->fail(DialFailure::Kind::unreachable, connect_text(error));
                         self->greet();
                       });

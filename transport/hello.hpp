@@ -33,8 +33,9 @@ struct Hello {
   std::string program_version;  // "0.1.0"
   std::string run;              // the run's id; empty: not known yet
   ConnectionPurpose purpose = ConnectionPurpose::control;
-  StageIndex boundary;  // purpose boundary: the stage into which it leads
-  std::string token;    // the run's shared secret; empty where certificates do its work
+  StageIndex boundary;          // purpose boundary: the stage into which it leads
+  std::uint64_t placement = 0;  // the same: which placement of that stage dials
+  std::string token;            // the run's shared secret; empty where certificates do its work
 };
 
 /// "control", "boundary 2", "weights", "status"
@@ -60,7 +61,8 @@ void serialize(Archive& archive, NodeIdentity& node) {
 }
 template <class Archive>
 void serialize(Archive& archive, Hello& hello) {
-  archive(hello.node, hello.program_version, hello.run, hello.purpose, hello.boundary, hello.token);
+  archive(hello.node, hello.program_version, hello.run, hello.purpose, hello.boundary, hello.placement,
+          hello.token);
 }
 template <class Archive>
 void serialize(Archive& archive, Welcome& welcome) {

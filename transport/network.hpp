@@ -68,7 +68,8 @@ struct DialOptions {
 /// Why dialling gave no connection; whether trying again can help is the caller's matter.
 struct DialFailure {
   enum class Kind {
-    unreachable,  // unknown host, nobody listens, no route
+    unreachable,  // unknown host, no route
+    nobody,       // the host is there, and nobody listens at that port
     timed_out,    // within the limit
     security,     // certificates, or somebody else than expected
     protocol,     // not a zerolock process, another protocol version, or the connection broke meanwhile

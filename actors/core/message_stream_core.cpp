@@ -1,5 +1,6 @@
 #include "actors/core/message_stream_core.hpp"
 
+#include <iterator>
 #include <utility>
 
 namespace zerolock {
@@ -16,6 +17,13 @@ bool MessageStreamCore::push(std::string body, at::Tensor payload) {
 const NumberedMessage* MessageStreamCore::next_to_send() {
   if (!connected_ || next_to_send_ == next_number_) return nullptr;
   return &kept_[next_to_send_++ - first_kept_];
+}
+
+std::vector<NumberedMessage> MessageStreamCore::restart() {
+  std::vector<NumberedMessage> lost(std::make_move_iterator(kept_.begin()),
+                                    std::make_move_iterator(kept_.end()));
+  *this = MessageStreamCore(bounds_);
+  return lost;
 }
 
 bool MessageStreamCore::resume(std::uint64_t lacking) {

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <deque>
 #include <string>
+#include <vector>
 
 namespace zerolock {
 
@@ -42,6 +43,9 @@ class MessageStreamCore {
   /// connection.
   [[nodiscard]] const NumberedMessage* next_to_send();
 
+  /// The conversation begins anew, with somebody who knows nothing of it: both directions count from 0, and
+  /// nothing is kept. Returns what was not acknowledged, oldest first.
+  std::vector<NumberedMessage> restart();
   /// A connection is open; the other side lacks everything from `lacking` on. Returns false if that was never
   /// sent or is no longer kept: the two sides do not belong together.
   [[nodiscard]] bool resume(std::uint64_t lacking);

@@ -10,7 +10,8 @@ SchedulerCore::SchedulerCore(const SchedulerSetup& setup)
     : lead_windows_(setup.lead_windows),
       ahead_windows_(setup.ahead_windows),
       last_(std::max(setup.last_window, WindowIndex{setup.first_window.value - 1})),
-      granted_{setup.first_window.value - 1},
+      first_granted_{setup.first_window.value - 1},
+      granted_(first_granted_),
       before_start_(setup.calibrates ? WindowsDone{} : WindowsDone{granted_}),
       line_(before_start_) {
   ZEROLOCK_INVARIANT(setup.stages > 0, "a run has a stage");
@@ -22,9 +23,25 @@ SchedulerCore::SchedulerCore(const SchedulerSetup& setup)
   stages_.resize(setup.stages, Stage{{}, before_start_, std::nullopt});
 }
 
+void SchedulerCore::remember(const JournalState& journal) {
+  ZEROLOCK_INVARIANT(!started_, "a scheduler remembers before it starts");
+  if (journal.granted) granted_ = std::max(granted_, *journal.granted);
+  for (const auto& [stage, window] : journal.durable) {
+    Stage& known = stages_.at(stage.value);
+    known.durable = window;
+    known.committed = std::max(known.committed, WindowsDone{window});
+  }
+  if (!journal.ends_at) return;
+  stopping_ = true;
+  last_ = std::min(last_, *journal.ends_at);
+}
+
 SchedulerOrders SchedulerCore::start() {
   started_ = true;
-  return advance();
+  const WindowIndex remembered = granted_;
+  SchedulerOrders orders = advance();
+  if (!orders.grant && remembered != first_granted_) orders.grant = remembered;
+  return orders;
 }
 
 SchedulerOrders SchedulerCore::committed(StageIndex stage, Incarnation incarnation, WindowIndex window) {

@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "actors/core/journal.hpp"
 #include "actors/core/window_order.hpp"
 #include "tensors/base/indices.hpp"
 
@@ -39,7 +40,10 @@ class SchedulerCore {
  public:
   explicit SchedulerCore(const SchedulerSetup& setup);
 
-  /// The first grants.
+  /// Before start(), in a coordinator that starts again: what it had promised and learnt. Stages that still
+  /// run say where they are.
+  void remember(const JournalState& journal);
+  /// The first grants, those that are remembered included.
   SchedulerOrders start();
   /// Stage's optimizer step of `window` is applied; window 0: it is calibrated. A new incarnation may report
   /// a window again; an old one is ignored.
@@ -72,6 +76,7 @@ class SchedulerCore {
   std::uint64_t lead_windows_;
   std::uint64_t ahead_windows_;
   WindowIndex last_;
+  WindowIndex first_granted_;  // the window before the first: no promise
   WindowIndex granted_;
   WindowsDone before_start_;
   WindowsDone line_;

@@ -10,7 +10,7 @@
 namespace zerolock {
 namespace {
 
-constexpr std::uint32_t opening_bytes_max = 4096;
+constexpr std::uint32_t opening_bytes_max = 65536;
 constexpr std::size_t number_bytes = sizeof(std::uint64_t);
 
 Frame control_frame(const NumberedMessage& message) {
@@ -31,12 +31,25 @@ void ControlChannel::send(const ControlMessage& message, const at::Tensor& paylo
   flush();
 }
 
-Frame ControlChannel::opening(const ExecutorCard& card) const {
-  return {FrameType::request, encode(ControlOpening{card, stream_.lacking()}), {}};
+Frame ControlChannel::opening(ControlOpening opening) const {
+  opening.conversation = conversation_;
+  opening.lacking = stream_.lacking();
+  return {FrameType::request, encode(opening), {}};
 }
 
-Frame ControlChannel::acknowledgement() const {
-  return {FrameType::acknowledge, to_wire(stream_.lacking()), {}};
+Frame ControlChannel::welcome() const {
+  return {FrameType::request, encode(ControlWelcome{conversation_, stream_.lacking()}), {}};
+}
+
+std::vector<ReceivedControl> ControlChannel::begin(std::uint64_t conversation) {
+  conversation_ = conversation;
+  connection_ = nullptr;
+  std::vector<ReceivedControl> unheard;
+  for (const NumberedMessage& message : stream_.restart()) {
+    const auto* body = reinterpret_cast<const std::byte*>(message.body.data());
+    unheard.push_back({decode_control({body, message.body.size()}), message.payload});
+  }
+  return unheard;
 }
 
 bool ControlChannel::open(std::shared_ptr<Connection> connection, std::uint64_t lacking) {
@@ -53,8 +66,8 @@ void ControlChannel::lost() {
 
 std::optional<ReceivedControl> ControlChannel::received(const Frame& frame) {
   if (frame.type == FrameType::acknowledge) {
-    if (!stream_.acknowledged(read_acknowledgement(frame)))
-      throw WireError("acknowledgement of what was never sent");
+    const auto lacking = from_wire<std::uint64_t>(frame.metadata, "acknowledgement");
+    if (!stream_.acknowledged(lacking)) throw WireError("acknowledgement of what was never sent");
     return std::nullopt;
   }
   if (frame.type != FrameType::control || frame.metadata.size() < number_bytes) {
@@ -66,17 +79,13 @@ std::optional<ReceivedControl> ControlChannel::received(const Frame& frame) {
   ReceivedControl received{decode_control(metadata.subspan(number_bytes)), {}};
   const MessageStreamCore::Reception reception = stream_.received(number);
   if (reception == MessageStreamCore::Reception::gap) throw WireError("a control message is missing");
-  if (connection_) connection_->send(acknowledgement());
+  if (connection_) connection_->send({FrameType::acknowledge, to_wire(stream_.lacking()), {}});
   if (reception == MessageStreamCore::Reception::duplicate) return std::nullopt;
   received.payload =
       frame.payload.size() == 0
           ? at::empty({0}, at::kByte)
           : tensor_over(frame.payload, {static_cast<std::int64_t>(frame.payload.size())}, at::kByte);
   return received;
-}
-
-std::uint64_t ControlChannel::read_acknowledgement(const Frame& frame) {
-  return from_wire<std::uint64_t>(frame.metadata, "acknowledgement");
 }
 
 /// A full queue ends the connection; whatever it had taken is sent again on the next.

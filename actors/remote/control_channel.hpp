@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "actors/core/message_stream_core.hpp"
 #include "actors/remote/control_message.hpp"
@@ -20,6 +21,8 @@ struct ReceivedControl {
   at::Tensor payload;
 };
 
+using control_atom = caf::atom_constant<caf::atom("control")>;  // link -> its owner, or back: to pass on
+
 /// Owned by an actor, which hands it the frames of the connection.
 class ControlChannel {
  public:
@@ -29,9 +32,15 @@ class ControlChannel {
   /// other side has long been away.
   void send(const ControlMessage& message, const at::Tensor& payload = {});
 
-  /// This side's first words on a connection that it dialled, and the answer to such words.
-  [[nodiscard]] Frame opening(const ExecutorCard& card) const;
-  [[nodiscard]] Frame acknowledgement() const;
+  /// This side's first words on a connection that it dialled: `opening`, with this side's part of the
+  /// conversation filled in; and the answer to such words.
+  [[nodiscard]] Frame opening(ControlOpening opening) const;
+  [[nodiscard]] Frame welcome() const;
+
+  /// Begins another conversation. Returns what was not acknowledged in the one before, oldest first.
+  std::vector<ReceivedControl> begin(std::uint64_t conversation);
+  /// 0: none yet.
+  [[nodiscard]] std::uint64_t conversation() const { return conversation_; }
 
   /// A connection is agreed to; the other side lacks what follows `lacking`. Returns false if the two
   /// conversations do not belong together.
@@ -43,9 +52,6 @@ class ControlChannel {
   /// Looks at a frame of the open connection. Nothing if it was an acknowledgement or is known already.
   /// Throws WireError for what makes no sense.
   std::optional<ReceivedControl> received(const Frame& frame);
-  /// The position in an acknowledgement. Throws WireError.
-  static std::uint64_t read_acknowledgement(const Frame& frame);
-
   /// Everything that was sent has arrived.
   [[nodiscard]] bool settled() const { return stream_.unacknowledged() == 0; }
 
@@ -53,6 +59,7 @@ class ControlChannel {
   void flush();
 
   MessageStreamCore stream_;
+  std::uint64_t conversation_ = 0;
   std::shared_ptr<Connection> connection_;
 };
 
@@ -65,3 +72,5 @@ at::Tensor bytes_of(const std::string& text);
 std::string text_of(const at::Tensor& bytes);
 
 }  // namespace zerolock
+
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(zerolock::ReceivedControl)

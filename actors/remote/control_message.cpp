@@ -31,8 +31,16 @@ void serialize(Archive& archive, ExecutorCard& card) {
           card.gigaflops);
 }
 template <class Archive>
+void serialize(Archive& archive, PlacedStage& placed) {
+  archive(placed.stage, placed.placement);
+}
+template <class Archive>
 void serialize(Archive& archive, ControlOpening& opening) {
-  archive(opening.card, opening.lacking);
+  archive(opening.card, opening.conversation, opening.lacking, opening.session, opening.running);
+}
+template <class Archive>
+void serialize(Archive& archive, ControlWelcome& welcome) {
+  archive(welcome.conversation, welcome.lacking);
 }
 template <class Archive>
 void serialize(Archive& archive, LossReport& report) {
@@ -124,6 +132,18 @@ void serialize(Archive& archive, InitialState& message) {
   archive(message.stage, message.window);
 }
 template <class Archive>
+void serialize(Archive& archive, KeptState& message) {
+  archive(message.stage, message.window);
+}
+template <class Archive>
+void serialize(Archive& archive, UpstreamMoved& message) {
+  archive(message.boundary, message.node, message.address);
+}
+template <class Archive>
+void serialize(Archive& archive, DownstreamMoved& message) {
+  archive(message.boundary, message.node, message.placement);
+}
+template <class Archive>
 void serialize(Archive& archive, LineMoved& message) {
   archive(message.line);
 }
@@ -141,7 +161,7 @@ void serialize(Archive& archive, SummaryWanted& message) {
 }
 template <class Archive>
 void serialize(Archive& archive, RunOver& message) {
-  archive(message.reason);
+  archive(message.reason, message.rejoin);
 }
 
 }  // namespace control
@@ -186,6 +206,14 @@ std::vector<std::byte> encode(const ControlOpening& opening) {
 
 ControlOpening decode_opening(std::span<const std::byte> bytes) {
   return from_wire<ControlOpening>(bytes, "opening of a control connection");
+}
+
+std::vector<std::byte> encode(const ControlWelcome& welcome) {
+  return to_wire(welcome);
+}
+
+ControlWelcome decode_welcome(std::span<const std::byte> bytes) {
+  return from_wire<ControlWelcome>(bytes, "welcome of a control connection");
 }
 
 }  // namespace zerolock

@@ -13,15 +13,25 @@
 #include <vector>
 
 #include "actors/core/membership_core.hpp"
+#include "actors/core/placement_core.hpp"
 #include "actors/core/reports.hpp"
 #include "actors/protocol.hpp"
 #include "tensors/base/indices.hpp"
 
 namespace zerolock {
 
-/// First words of a control connection, outside the numbered messages: who is there and what it lacks.
+/// First words of a control connection, outside the numbered messages: who is there, what it runs, and what
+/// it lacks of the conversation.
 struct ControlOpening {
   ExecutorCard card;
+  std::uint64_t conversation = 0;  // that it is in; 0: in none yet
+  std::uint64_t lacking = 0;
+  std::string session;               // of the run whose stages it has; empty: it has none
+  std::vector<PlacedStage> running;  // these
+};
+/// The answer. If the conversation is another than the executor's, both sides begin anew.
+struct ControlWelcome {
+  std::uint64_t conversation = 0;
   std::uint64_t lacking = 0;
 };
 
@@ -89,6 +99,24 @@ struct InitialState {
   StageIndex stage;
   WindowIndex window;
 };
+/// Beside it: a state that the stage has made durable in an earlier placement. All of a stage come before
+/// Assigned.
+struct KeptState {
+  StageIndex stage;
+  WindowIndex window;
+};
+/// The stage before `boundary` is on another executor now, or in another life of it.
+struct UpstreamMoved {
+  StageIndex boundary;
+  std::string node;
+  std::string address;
+};
+/// The same of the stage behind it: only that placement may cross the boundary.
+struct DownstreamMoved {
+  StageIndex boundary;
+  std::string node;
+  Placement placement;
+};
 struct LineMoved {
   WindowIndex line;
 };
@@ -106,7 +134,8 @@ struct SummaryWanted {
 };
 /// The run has ended, or goes on without this executor: it stops its stages.
 struct RunOver {
-  std::string reason;  // empty: as planned
+  std::string reason;   // empty: as planned
+  bool rejoin = false;  // it may join again, with nothing
 };
 
 }  // namespace control
@@ -116,8 +145,8 @@ using ControlMessage =
                  control::WindowReported, control::StageCalibrated, control::SpansRecorded,
                  control::StageRestarted, control::TargetsMade, control::TargetsWanted, control::SummaryGiven,
                  control::ExecutorFailed, control::ExecutorLeft, control::Assigned, control::InitialState,
-                 control::LineMoved, control::RunEndsAt, control::TargetsGiven, control::SummaryWanted,
-                 control::RunOver>;
+                 control::KeptState, control::UpstreamMoved, control::DownstreamMoved, control::LineMoved,
+                 control::RunEndsAt, control::TargetsGiven, control::SummaryWanted, control::RunOver>;
 
 /// Bytes of a message, without what travels beside it.
 std::string encode(const ControlMessage& message);
@@ -126,6 +155,8 @@ ControlMessage decode_control(std::span<const std::byte> bytes);
 
 std::vector<std::byte> encode(const ControlOpening& opening);
 ControlOpening decode_opening(std::span<const std::byte> bytes);
+std::vector<std::byte> encode(const ControlWelcome& welcome);
+ControlWelcome decode_welcome(std::span<const std::byte> bytes);
 
 /// The most bytes of a control message's frame metadata, its number included.
 inline constexpr std::uint32_t control_bytes_max = 4u << 20;

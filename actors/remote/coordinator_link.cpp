@@ -1,7 +1,10 @@
 #include "actors/remote/coordinator_link.hpp"
 
+#include <deque>
 #include <map>
+#include <optional>
 #include <utility>
+#include <vector>
 
 #include "actors/checkpoint_files.hpp"
 #include "actors/core/reconnect_policy.hpp"
@@ -13,10 +16,13 @@
 namespace zerolock {
 namespace {
 
-using Type = CoordinatorLinkActor::extend<caf::reacts_to<tick_atom>,
-                                          caf::reacts_to<frame_atom, std::uint64_t, ReceivedFrame>,
-                                          caf::reacts_to<closed_atom, std::uint64_t, std::string>,
-                                          caf::reacts_to<dialled_atom, std::uint64_t, DialOutcome>>;
+using welcome_atom = caf::atom_constant<caf::atom("welcome")>;  // to itself: has it come?
+
+using Type =
+    CoordinatorLinkActor::extend<caf::reacts_to<tick_atom>, caf::reacts_to<welcome_atom, std::uint64_t>,
+                                 caf::reacts_to<frame_atom, std::uint64_t, ReceivedFrame>,
+                                 caf::reacts_to<closed_atom, std::uint64_t, std::string>,
+                                 caf::reacts_to<dialled_atom, std::uint64_t, DialOutcome>>;
 
 class CoordinatorLink final : public Type::base {
  public:
@@ -37,28 +43,41 @@ class CoordinatorLink final : public Type::base {
     return {[](start_atom) {},
             [this](attach_atom, StageIndex stage, const StageControlActor& control) {
               stages_[stage] = control;
+              news_[stage].attached = true;
               say(control::StageAttached{stage});
               // The coordinator tells what holds for a new stage; it may know this one from before.
               if (line_) send(control, line_atom::value, *line_);
               if (end_at_) send(control, end_at_atom::value, *end_at_);
             },
             [this](commit_atom, StageIndex stage, Incarnation incarnation, WindowIndex window) {
+              news_[stage].committed = control::WindowCommitted{stage, incarnation, window};
               say(control::WindowCommitted{stage, incarnation, window});
             },
             [this](durable_atom, StageIndex stage, WindowIndex window) { say_durable(stage, window); },
             [](stop_atom) {},
-            [this](report_atom, const WindowReport& report) { say(control::WindowReported{report}); },
-            [this](calibrated_atom, StageIndex stage) { say(control::StageCalibrated{stage}); },
+            [this](report_atom, const WindowReport& report) {
+              news_[report.stage].reported(report);
+              say(control::WindowReported{report});
+            },
+            [this](calibrated_atom, StageIndex stage) {
+              news_[stage].calibrated = true;
+              say(control::StageCalibrated{stage});
+            },
             [this](spans_atom, const std::vector<TraceSpan>& spans) { say(control::SpansRecorded{spans}); },
             [this](restart_atom, const StageRestart& restart) { say(control::StageRestarted{restart}); },
             [this](targets_atom, const CalibrationTargets& targets) {
-              channel_.send(shape_of<control::TargetsMade>(targets), payload_of_targets(targets));
+              targets_made_ = {shape_of<control::TargetsMade>(targets), payload_of_targets(targets)};
+              channel_.send(targets_made_->message, targets_made_->payload);
             },
             [this](attach_atom, StageIndex stage, Incarnation life, const TargetsReceiverActor& worker) {
-              waiting_[stage] = worker;
+              waiting_[stage] = {life, worker};
               say(control::TargetsWanted{stage, life});
             },
             [](line_atom, WindowIndex) {},
+            [this](running_atom, const std::string& session, const std::vector<PlacedStage>& running) {
+              session_ = session;
+              running_ = running;
+            },
             [this](control_atom, const ReceivedControl& said) {
               channel_.send(said.message, said.payload);
               if (std::holds_alternative<control::ExecutorLeft>(said.message)) leave();
@@ -66,8 +85,13 @@ class CoordinatorLink final : public Type::base {
             [this](tick_atom) {
               if (leaving_) {
                 quit(caf::exit_reason::normal);
-              } else {
+              } else if (!connection_) {
                 dial();
+              }
+            },
+            [this](welcome_atom, std::uint64_t number) {
+              if (number == number_ && connection_ && !channel_.is_open()) {
+                connection_->close("the coordinator did not answer in time");
               }
             },
             [this](frame_atom, std::uint64_t number, const ReceivedFrame& received) {
@@ -103,7 +127,31 @@ class CoordinatorLink final : public Type::base {
       state = bytes_of(read_checkpoint_bytes(setup_.checkpoints, stage, window));
       copied = window;
     }
+    news_[stage].durable = std::max(news_[stage].durable, WindowsDone{window});
     channel_.send(control::WindowDurable{stage, window}, state);
+  }
+
+  /// To a coordinator that has started again: where the stages are, with all that it may not have kept. What
+  /// it knows already changes nothing there.
+  void say_all_again(const std::vector<ReceivedControl>& unheard) {
+    copied_.clear();
+    for (const auto& [stage, news] : news_) {
+      if (news.attached) say(control::StageAttached{stage});
+      if (news.durable) say_durable(stage, *news.durable);
+      if (news.committed) say(*news.committed);
+      for (const WindowReport& report : news.reports) say(control::WindowReported{report});
+      if (news.calibrated) say(control::StageCalibrated{stage});
+    }
+    if (targets_made_) channel_.send(targets_made_->message, targets_made_->payload);
+    for (const auto& [stage, waiting] : waiting_) say(control::TargetsWanted{stage, waiting.life});
+    for (const ReceivedControl& said : unheard) {
+      const bool once = std::holds_alternative<control::SpansRecorded>(said.message) ||
+                        std::holds_alternative<control::StageRestarted>(said.message) ||
+                        std::holds_alternative<control::SummaryGiven>(said.message) ||
+                        std::holds_alternative<control::ExecutorFailed>(said.message) ||
+                        std::holds_alternative<control::ExecutorLeft>(said.message);
+      if (once) channel_.send(said.message, said.payload);
+    }
   }
 
   // -- the connection
@@ -124,29 +172,40 @@ class CoordinatorLink final : public Type::base {
     connection_ = std::get<Dialled>(result).connection;
     start_for(*connection_, caf::actor_cast<ConnectionOwnerActor>(this), number_,
               setup_.payload_bytes_max + control_bytes_max);
-    connection_->send(channel_.opening(setup_.card));
+    connection_->send(channel_.opening({setup_.card, 0, 0, session_, running_}));
+    delayed_send(this, deadlines.welcome, welcome_atom::value, std::uint64_t{number_});
   }
 
-  /// The first acknowledgement opens the conversation, on a new connection where it was broken off.
   void on_frame(const Frame& frame) {
     try {
-      if (channel_.is_open() || frame.type != FrameType::acknowledge) {
-        if (auto received = channel_.received(frame)) act(std::move(*received));
-        if (leaving_ && channel_.settled()) quit(caf::exit_reason::normal);
+      if (!channel_.is_open() && frame.type == FrameType::request) {
+        on_welcome(decode_welcome(frame.metadata));
         return;
       }
-      if (!channel_.open(connection_, ControlChannel::read_acknowledgement(frame))) {
-        quit(make_failure(Failure::permanent, "the coordinator is another one than before"));
-        return;
-      }
-      setup_.note(std::string(joined_ ? "joined again: " : "joined: ") + connection_->peer_text());
-      joined_ = true;
-      told_ = false;
-      policy_.succeeded();
-      lost_since_.reset();
+      if (auto received = channel_.received(frame)) act(std::move(*received));
+      if (leaving_ && channel_.settled()) quit(caf::exit_reason::normal);
     } catch (const WireError& error) {
       connection_->close(error.what());
     }
+  }
+
+  /// The conversation goes on where it was broken off, or begins anew.
+  void on_welcome(const ControlWelcome& welcome) {
+    if (welcome.conversation == channel_.conversation()) {
+      if (!channel_.open(connection_, welcome.lacking)) {
+        throw WireError("the coordinator lacks what was never said");
+      }
+    } else {
+      const bool first = channel_.conversation() == 0;
+      const std::vector<ReceivedControl> unheard = channel_.begin(welcome.conversation);
+      if (!channel_.open(connection_, 0)) throw WireError("a new conversation begins with its beginning");
+      if (!first) say_all_again(unheard);
+    }
+    setup_.note(std::string(joined_ ? "joined again: " : "joined: ") + connection_->peer_text());
+    joined_ = true;
+    told_ = false;
+    policy_.succeeded();
+    lost_since_.reset();
   }
 
   void on_closed(const std::string& cause) {
@@ -171,9 +230,9 @@ class CoordinatorLink final : public Type::base {
 
   void try_again(const std::string& cause) {
     if (!lost_since_) lost_since_ = clock().now();
-    if (joined_ && clock().now() - *lost_since_ > deadlines.executor_absence) {
+    if (joined_ && clock().now() - *lost_since_ > deadlines.coordinator_absence) {
       quit(make_failure(Failure::permanent, "the coordinator could not be reached for " +
-                                                std::to_string(deadlines.executor_absence.count() / 1000) +
+                                                std::to_string(deadlines.coordinator_absence.count() / 1000) +
                                                 " s: " + cause));
       return;
     }
@@ -193,7 +252,7 @@ class CoordinatorLink final : public Type::base {
       for (const auto& [stage, control] : stages_) send(control, end_at_atom::value, ends->window);
     } else if (const auto* given = std::get_if<control::TargetsGiven>(&received.message)) {
       const CalibrationTargets targets = targets_from(*given, received.payload);
-      for (const auto& [stage, worker] : waiting_) send(worker, targets_atom::value, targets);
+      for (const auto& [stage, waiting] : waiting_) send(waiting.worker, targets_atom::value, targets);
       waiting_.clear();
     } else {
       send(setup_.owner, control_atom::value, received);
@@ -210,8 +269,32 @@ class CoordinatorLink final : public Type::base {
   bool told_ = false;
   bool leaving_ = false;
   std::map<StageIndex, StageControlActor> stages_;
-  std::map<StageIndex, TargetsReceiverActor> waiting_;  // for the targets
-  std::map<StageIndex, WindowsDone> copied_;            // states that the coordinator has been sent
+  /// What a coordinator has to know of a stage.
+  struct StageNews {
+    bool attached = false;
+    bool calibrated = false;
+    std::optional<control::WindowCommitted> committed;
+    WindowsDone durable;
+    std::deque<WindowReport> reports;  // the latest, oldest first
+
+    void reported(const WindowReport& report) {
+      reports.push_back(report);
+      if (reports.size() > reports_max) reports.pop_front();
+    }
+    /// More than a coordinator can have heard of without having written it down.
+    static constexpr std::size_t reports_max = 64;
+  };
+  struct WaitingLife {
+    Incarnation life;
+    TargetsReceiverActor worker;
+  };
+
+  std::string session_;
+  std::vector<PlacedStage> running_;
+  std::map<StageIndex, StageNews> news_;
+  std::optional<ReceivedControl> targets_made_;
+  std::map<StageIndex, WaitingLife> waiting_;  // for the targets
+  std::map<StageIndex, WindowsDone> copied_;   // states that the coordinator has been sent
   WindowsDone line_;
   std::optional<WindowIndex> end_at_;
 };

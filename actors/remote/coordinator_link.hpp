@@ -13,10 +13,10 @@
 
 namespace zerolock {
 
-using control_atom = caf::atom_constant<caf::atom("control")>;  // link -> its owner, or back: to pass on
+using running_atom = caf::atom_constant<caf::atom("running")>;  // -> link: what the executor runs now
 
-/// Hears what the coordinator says to the executor as a whole: Assigned, InitialState, SummaryWanted,
-/// RunOver.
+/// Hears what the coordinator says to the executor as a whole: Assigned, the states before it, neighbours
+/// that moved, SummaryWanted, RunOver.
 using CoordinatorListenerActor = caf::typed_actor<caf::reacts_to<control_atom, ReceivedControl>>;
 
 /// Everything an executor's actors say to the coordinator's, and what the executor itself has to say. After
@@ -34,6 +34,7 @@ using CoordinatorLinkActor = caf::typed_actor<
     caf::reacts_to<attach_atom, StageIndex, Incarnation, TargetsReceiverActor>,
     caf::reacts_to<line_atom, WindowIndex>,
     // for the executor
+    caf::reacts_to<running_atom, std::string, std::vector<PlacedStage>>,
     caf::reacts_to<control_atom, ReceivedControl>>;
 
 struct CoordinatorLinkSetup {
@@ -47,10 +48,11 @@ struct CoordinatorLinkSetup {
   std::function<void(const std::string&)> note;  // one line for the log; may be called by any thread
 };
 
-/// Fails, permanently, if the coordinator refuses the executor, or is away too long once it had accepted it.
-/// Before that it waits without an end.
+/// Goes on with a coordinator that has started again: says anew all that it has to know of the stages. Fails,
+/// permanently, if the coordinator refuses the executor, or is away too long once it had accepted it. Before
+/// that it waits without an end.
 CoordinatorLinkActor spawn_coordinator_link(caf::local_actor& parent, CoordinatorLinkSetup setup);
 
 }  // namespace zerolock
 
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(zerolock::ReceivedControl)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(std::vector<zerolock::PlacedStage>)

@@ -1,6 +1,7 @@
 #include "actors/remote/executor_link.hpp"
 
 #include <optional>
+#include <random>
 #include <utility>
 
 #include "actors/checkpoint_files.hpp"
@@ -45,13 +46,18 @@ class ExecutorLink final : public Type::base {
             },
             [this](accept_atom, const AcceptedConnection& accepted) { accept(accepted.connection); },
             [this](assign_atom, const ExecutorAssignment& assignment) { assign(assignment); },
+            [this](control_atom, const ReceivedControl& said) { channel_.send(said.message, said.payload); },
             [this](summary_atom) {
               channel_.send(control::SummaryWanted{});
               summaries_ = make_response_promise<std::vector<StageSummary>>();
               return *summaries_;
             },
-            [this](over_atom, const std::string& reason) { end_run(reason); },
-            [this](tick_atom) { check_absence(); },
+            [this](over_atom, const std::string& reason, bool rejoin) { end_life(reason, rejoin); },
+            [this](tick_atom) {
+              if (over_ && clock().now() >= over_since_ + deadlines.executor_farewell) {
+                quit(caf::exit_reason::normal);
+              }
+            },
             [this](frame_atom, std::uint64_t number, const ReceivedFrame& received) {
               if (number == number_ && connection_) on_frame(*received.frame);
             },
@@ -64,7 +70,7 @@ class ExecutorLink final : public Type::base {
     if (connection_) connection_->close("the run has ended");
     channel_.lost();
     connection_ = nullptr;
-    if (card_) send(setup_.membership, leave_atom::value, card_->name, card_->placement);
+    leave_membership();
     setup_ = {};
   }
 
@@ -87,7 +93,8 @@ class ExecutorLink final : public Type::base {
       } else if (!channel_.is_open()) {
         throw WireError("the first words of a control connection must be its opening");
       } else if (auto received = channel_.received(frame)) {
-        act(*received);
+        // What an executor says that has been dismissed no longer counts.
+        if (!dismissed_ || std::holds_alternative<control::ExecutorLeft>(received->message)) act(*received);
       }
     } catch (const WireError& error) {
       if (connection_) connection_->close(error.what());
@@ -95,29 +102,47 @@ class ExecutorLink final : public Type::base {
   }
 
   void on_opening(const ControlOpening& opening) {
-    if (card_ && opening.card.placement != card_->placement) {
-      quit(make_failure(Failure::permanent, "executor " + setup_.name + " has started anew"));
+    const bool same_life = card_ && opening.card.placement == card_->placement;
+    if (!same_life || opening.conversation != channel_.conversation()) {
+      begin_life(opening);
       return;
     }
-    if (!connection_->send(channel_.acknowledgement()) || !channel_.open(connection_, opening.lacking)) {
-      connection_->close("the two sides do not belong to the same conversation");
-      return;
-    }
-    if (lost_since_) setup_.observer.back(setup_.name);
-    lost_since_.reset();
-    if (!card_) join(opening.card);
+    welcome(opening.lacking);
+    if (lost_) setup_.observer.back(setup_.name);
+    lost_ = false;
+    send(setup_.owner, back_atom::value, setup_.name);
   }
 
-  void join(ExecutorCard card) {
-    card.name = setup_.name;
-    card_ = card;
-    request(setup_.membership, deadlines.join, join_member_atom::value, card)
+  void welcome(std::uint64_t lacking) {
+    if (!connection_->send(channel_.welcome()) || !channel_.open(connection_, lacking)) {
+      connection_->close("the two sides do not belong to the same conversation");
+    }
+  }
+
+  /// Another life of the executor, or one that another life of the coordinator spoke with. Nothing is taken
+  /// from it before the owner has said what of it counts.
+  void begin_life(const ControlOpening& opening) {
+    leave_membership();
+    channel_.begin(new_conversation());
+    stages_.clear();
+    line_.reset();
+    end_at_.reset();
+    targets_given_ = false;
+    summaries_.reset();
+    over_ = false;
+    dismissed_ = false;
+    lost_ = false;
+    card_ = opening.card;
+    card_->name = setup_.name;
+    request(setup_.membership, deadlines.join, join_member_atom::value, *card_)
         .then(
-            [this, card](const std::string& refusal) {
+            [this, opening, number = number_](const std::string& refusal) {
+              if (number != number_ || !connection_) return;
               if (refusal.empty()) {
-                send(setup_.owner, joined_atom::value, setup_.name, card);
+                ask_owner(opening);
               } else {
-                end_run(refusal);
+                welcome(0);
+                end_life(refusal, false);
               }
             },
             [this](caf::error& error) {
@@ -125,28 +150,45 @@ class ExecutorLink final : public Type::base {
             });
   }
 
+  void ask_owner(const ControlOpening& opening) {
+    request(setup_.owner, deadlines.join, opened_atom::value, setup_.name,
+            OpenedExecutor{*card_, opening.session, opening.running})
+        .then(
+            [this, opening, number = number_](const OpenedAnswer& answer) {
+              if (number != number_ || !connection_) return;
+              if (answer.refusal.empty()) {
+                for (const PlacedStage& placed : opening.running) stages_.insert(placed.stage);
+              }
+              welcome(0);
+              if (!answer.refusal.empty()) end_life(answer.refusal, answer.rejoin);
+            },
+            [this](caf::error& error) {
+              quit(make_failure(Failure::permanent,
+                                "the executors' owner did not answer because " + cause_of(error)));
+            });
+  }
+
+  static std::uint64_t new_conversation() {
+    std::random_device device;
+    return (std::uint64_t{device()} << 32U) | device() | 1U;
+  }
+
+  void leave_membership() {
+    if (card_) send(setup_.membership, leave_atom::value, card_->name, card_->placement);
+    card_.reset();
+  }
+
   void on_closed(const std::string& cause) {
     channel_.lost();
     connection_ = nullptr;
-    lost_ = cause;
-    lost_since_ = clock().now();
     if (over_ || stages_.empty()) {
       quit(caf::exit_reason::normal);  // nothing of the run is there
       return;
     }
+    lost_ = true;
     setup_.observer.lost(setup_.name);
     setup_.note("executor " + setup_.name + ": " + cause + "; waiting for it");
-    delayed_send(this, deadlines.executor_absence, tick_atom::value);
-  }
-
-  void check_absence() {
-    if (over_) {
-      quit(caf::exit_reason::normal);
-    } else if (lost_since_ && clock().now() - *lost_since_ >= deadlines.executor_absence) {
-      quit(make_failure(Failure::permanent, "executor " + setup_.name + " was not heard of for " +
-                                                std::to_string(deadlines.executor_absence.count() / 1000) +
-                                                " s: " + lost_));
-    }
+    send(setup_.owner, away_atom::value, setup_.name, cause);
   }
 
   // -- what is said
@@ -156,16 +198,31 @@ class ExecutorLink final : public Type::base {
     for (const auto& [stage, bytes] : assignment.initial_states) {
       channel_.send(control::InitialState{stage, assignment.initial_window}, bytes_of(bytes));
     }
+    for (const StageIndex stage : assignment.with_kept_states) send_kept_states(stage);
     channel_.send(control::Assigned{assignment.text});
   }
 
-  void end_run(const std::string& reason) {
+  /// All that a restart may go back to. A bad one is passed over: an older one does as well.
+  void send_kept_states(StageIndex stage) {
+    for (const WindowIndex window : checkpoint_windows(setup_.checkpoints, stage)) {
+      try {
+        channel_.send(control::KeptState{stage, window},
+                      bytes_of(read_checkpoint_bytes(setup_.checkpoints, stage, window)));
+      } catch (const InputError& error) {
+        setup_.note(std::string("passed over a bad checkpoint: ") + error.what());
+      }
+    }
+  }
+
+  void end_life(const std::string& reason, bool rejoin) {
     if (std::exchange(over_, true)) return;
+    dismissed_ = !reason.empty();
     if (!channel_.is_open()) {
       quit(caf::exit_reason::normal);
       return;
     }
-    channel_.send(control::RunOver{reason});
+    channel_.send(control::RunOver{reason, rejoin});
+    over_since_ = clock().now();
     delayed_send(this, deadlines.executor_farewell, tick_atom::value);
   }
 
@@ -249,14 +306,15 @@ class ExecutorLink final : public Type::base {
   std::shared_ptr<Connection> connection_;
   std::uint64_t number_ = 0;
   std::optional<ExecutorCard> card_;
-  std::set<StageIndex> stages_;  // that it hosts
+  std::set<StageIndex> stages_;  // that it runs
   WindowsDone line_;
   std::optional<WindowIndex> end_at_;
   bool targets_given_ = false;  // to the lives that have asked
   std::optional<caf::typed_response_promise<std::vector<StageSummary>>> summaries_;
-  bool over_ = false;
-  std::optional<caf::actor_clock::time_point> lost_since_;
-  std::string lost_;
+  bool over_ = false;       // for this life of the executor
+  bool dismissed_ = false;  // because others have its stages, or the run goes on without it
+  caf::actor_clock::time_point over_since_;
+  bool lost_ = false;
 };
 
 }  // namespace

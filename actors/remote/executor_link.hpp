@@ -20,7 +20,9 @@
 namespace zerolock {
 
 using assign_atom = caf::atom_constant<caf::atom("assign")>;  // -> link: what its executor is to run
-using joined_atom = caf::atom_constant<caf::atom("joined")>;  // link -> owner: the executor is a member
+using opened_atom = caf::atom_constant<caf::atom("opened")>;  // link -> owner: an executor is here
+using away_atom = caf::atom_constant<caf::atom("away")>;      // link -> owner: it is out of reach
+using back_atom = caf::atom_constant<caf::atom("back")>;      // link -> owner: it is here again
 using over_atom = caf::atom_constant<caf::atom("over")>;      // -> link: the run has ended for its executor
 
 /// What one executor is to run.
@@ -30,17 +32,37 @@ struct ExecutorAssignment {
   /// The state files that stages of a resumed run start from, by stage; none of a new run.
   std::map<StageIndex, std::string> initial_states;
   WindowIndex initial_window;
+  /// Stages of an earlier placement: the coordinator's copies of their states go along.
+  std::set<StageIndex> with_kept_states;
 };
 
-/// A link as the scheduler, the targets holder and its owner see it. It answers `summary` for its stages. It
-/// ends normally when its executor has left after `over`, or before it had anything to do.
+/// An executor that begins a conversation: a new life of it, or one that another life of the coordinator
+/// knew.
+struct OpenedExecutor {
+  ExecutorCard card;
+  std::string session;               // of the stages that it runs; empty: it runs none
+  std::vector<PlacedStage> running;  // these
+};
+struct OpenedAnswer {
+  std::string refusal;  // empty: it is welcome, and so is what it runs
+  bool rejoin = false;  // refused: it may come again with nothing
+};
+
+/// A link as the scheduler, the targets holder and its owner see it. It answers `summary` for its stages, and
+/// passes on to its executor what comes with `control`. After `over`, whose flag says whether the executor
+/// may join again, it ends normally when its executor has left; the same before it had anything to do. An
+/// executor that fails or leaves is the reason with which its link ends.
 using ExecutorLinkActor = ExecutorsActor::extend<
     caf::reacts_to<line_atom, WindowIndex>, caf::reacts_to<end_at_atom, WindowIndex>,
     caf::reacts_to<targets_atom, CalibrationTargets>, caf::reacts_to<accept_atom, AcceptedConnection>,
-    caf::reacts_to<assign_atom, ExecutorAssignment>, caf::reacts_to<over_atom, std::string>>;
+    caf::reacts_to<assign_atom, ExecutorAssignment>, caf::reacts_to<over_atom, std::string, bool>,
+    caf::reacts_to<control_atom, ReceivedControl>>;
 
-/// Hears that an executor is a member, with the name of its node.
-using ExecutorOwnerActor = caf::typed_actor<caf::reacts_to<joined_atom, std::string, ExecutorCard>>;
+/// Hears of executors by the names of their nodes.
+using ExecutorOwnerActor =
+    caf::typed_actor<caf::replies_to<opened_atom, std::string, OpenedExecutor>::with<OpenedAnswer>,
+                     caf::reacts_to<away_atom, std::string, std::string>,
+                     caf::reacts_to<back_atom, std::string>>;
 
 struct ExecutorLinkSetup {
   std::string name;  // of the node
@@ -55,9 +77,12 @@ struct ExecutorLinkSetup {
   std::function<void(const std::string&)> note;  // one line for the log; may be called by any thread
 };
 
-/// Works in a thread of its own, since it writes files.
+/// Stays for all lives of the executor, until it is told to go. Works in a thread of its own, since it writes
+/// files.
 ExecutorLinkActor spawn_executor_link(caf::local_actor& parent, ExecutorLinkSetup setup);
 
 }  // namespace zerolock
 
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(zerolock::ExecutorAssignment)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(zerolock::OpenedExecutor)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(zerolock::OpenedAnswer)

@@ -13,10 +13,10 @@
 namespace zerolock {
 namespace {
 
-using Type = InboundLinkActor::extend<caf::reacts_to<tick_atom>,
-                                      caf::reacts_to<frame_atom, std::uint64_t, ReceivedFrame>,
-                                      caf::reacts_to<closed_atom, std::uint64_t, std::string>,
-                                      caf::reacts_to<dialled_atom, std::uint64_t, DialOutcome>>;
+using Type = MovableInboundLinkActor::extend<caf::reacts_to<tick_atom>,
+                                             caf::reacts_to<frame_atom, std::uint64_t, ReceivedFrame>,
+                                             caf::reacts_to<closed_atom, std::uint64_t, std::string>,
+                                             caf::reacts_to<dialled_atom, std::uint64_t, DialOutcome>>;
 
 class InboundLink final : public Type::base {
  public:
@@ -32,7 +32,7 @@ class InboundLink final : public Type::base {
 
   behavior_type make_behavior() override {
     lost_since_ = clock().now();
-    dial();
+    if (setup_.upstream_known) dial();
     return {[this](connect_atom, const HiddenStateBufferActor& downstream) {
               downstream_ = downstream;
               begin_session();
@@ -45,7 +45,10 @@ class InboundLink final : public Type::base {
             [this](credit_atom, std::uint64_t session, const EntryCredit& credit) {
               if (session == session_ && connection_) transmit(credit_frame({session, credit}));
             },
-            [this](tick_atom) { dial(); },
+            [this](moved_atom, const std::string& node, const std::string& address) { moved(node, address); },
+            [this](tick_atom) {
+              if (!connection_) dial();
+            },
             [this](frame_atom, std::uint64_t number, const ReceivedFrame& received) {
               if (number == number_ && connection_) on_frame(*received.frame);
             },
@@ -76,10 +79,7 @@ class InboundLink final : public Type::base {
 
   void on_dialled(const DialResult& result) {
     if (const auto* failure = std::get_if<DialFailure>(&result)) {
-      if (failure->kind == DialFailure::Kind::security) {
-        quit(make_failure(Failure::permanent, failure->reason));
-        return;
-      }
+      // Even a wrong identity may only mean that the stage before is about to move elsewhere.
       try_again(failure->reason);
       return;
     }
@@ -90,6 +90,18 @@ class InboundLink final : public Type::base {
     start_for(*connection_, caf::actor_cast<ConnectionOwnerActor>(this), number_,
               setup_.terms.buffer_bytes_max + waiting_room);
     begin_session();
+  }
+
+  /// Whatever is still said there is of an earlier placement of the stage before.
+  void moved(const std::string& node, const std::string& address) {
+    setup_.dial.peer = {NodeRole::executor, node};
+    setup_.dial.address = parse_address(address, "the upstream's address");
+    if (connection_) connection_->close("the stage before has moved");
+    connection_ = nullptr;
+    receiver_ = nullptr;
+    lost_since_ = clock().now();
+    policy_.succeeded();
+    dial();
   }
 
   void on_closed(const std::string& cause) {
@@ -161,7 +173,7 @@ class InboundLink final : public Type::base {
 
 }  // namespace
 
-InboundLinkActor spawn_inbound_link(caf::local_actor& parent, InboundLinkSetup setup) {
+MovableInboundLinkActor spawn_inbound_link(caf::local_actor& parent, InboundLinkSetup setup) {
   return parent.spawn<InboundLink, caf::monitored>(parent.address(), std::move(setup));
 }
 

@@ -18,12 +18,19 @@ struct InboundLinkSetup {
   BoundaryTerms terms;
   std::shared_ptr<Network> network;
   DialOptions dial;                              // whom, as whom; its connection options are filled in
+  bool upstream_known = true;                    // false: it waits to hear of it
   MemoryAccount* account = nullptr;              // received entries are charged to it; outlives the link
-  std::uint64_t first_session = 1;               // above all that earlier lives of this process have used
+  std::uint64_t first_session = 1;               // above all that earlier placements of the stage have used
   std::function<void(const std::string&)> note;  // one line for the log; may be called by any thread
 };
 
-/// Fails, permanently, if the other side is not who it should be or stays away too long; otherwise it waits.
-InboundLinkActor spawn_inbound_link(caf::local_actor& parent, InboundLinkSetup setup);
+using moved_atom = caf::atom_constant<caf::atom("moved")>;  // -> link: node and address of the upstream now
+
+/// What its executor tells it, beside what a stage's downstream does.
+using MovableInboundLinkActor =
+    InboundLinkActor::extend<caf::reacts_to<moved_atom, std::string, std::string>>;
+
+/// Fails, permanently, if the other side stays away too long; otherwise it waits.
+MovableInboundLinkActor spawn_inbound_link(caf::local_actor& parent, InboundLinkSetup setup);
 
 }  // namespace zerolock

@@ -213,7 +213,7 @@ class BenchLearningCommand : public Command {
         is_there ? start_resumed_run(options, inputs, folder) : start_new_run(options, inputs, folder);
     for (const std::string& warning : start.warnings) spdlog::warn("{}", warning);
     folder.create();
-    TrainingSession session(options, inputs, folder, std::move(start));
+    TrainingSession session(options, inputs, folder, std::move(start), "the same command");
     const int status = session.run(stop, thread_runner(inputs));
     if (status == status_interrupted) throw Interrupted{};
     if (status != status_done) throw RunError("the run in " + folder.path().string() + " failed");

@@ -97,7 +97,7 @@ class BenchOverheadCommand : public Command {
   /// Seconds of a run.
   [[nodiscard]] double run_once(std::uint64_t stages, std::uint64_t windows) const {
     const TemporaryFolder folder;
-    LocalClusterPlan plan;
+    ClusterPlan plan;
     plan.run_id = "bench-overhead";
     plan.stages = stages;
     plan.last_window = WindowIndex{windows};
@@ -111,12 +111,11 @@ class BenchOverheadCommand : public Command {
       return make_simulated_backend(stage, width);
     };
     const auto begin = std::chrono::steady_clock::now();
-    const LocalClusterOutcome outcome = run_local_cluster(
+    const ClusterOutcome outcome = run_local_cluster(
         plan, std::make_shared<ConstantBatches>(windows, accumulate_), make_backend, accounts,
-        [] { return false; }, LocalClusterObserver{});
+        [] { return false; }, ClusterObserver{});
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-    if (outcome.kind != LocalClusterOutcome::Kind::finished)
-      throw RunError("the run failed: " + outcome.failure);
+    if (outcome.kind != ClusterOutcome::Kind::finished) throw RunError("the run failed: " + outcome.failure);
     return seconds;
   }
 

@@ -100,7 +100,7 @@ class BenchThroughputCommand : public Command {
       return measured(make(stage, account), uses.at(stage.value));
     };
     SteadyPart steady;
-    LocalClusterObserver observer;
+    ClusterObserver observer;
     bool running = false;
     observer.window_committed = [&](const WindowReport& report) {
       const bool from_last_stage = report.stage.value + 1 == stages;
@@ -157,8 +157,8 @@ class BenchThroughputCommand : public Command {
 
   void run_cluster(const TrainingInputs& inputs, const std::filesystem::path& folder,
                    const BackendFactory& make_backend, std::vector<std::unique_ptr<MemoryAccount>>& accounts,
-                   const LocalClusterObserver& observer) const {
-    LocalClusterPlan plan;
+                   const ClusterObserver& observer) const {
+    ClusterPlan plan;
     plan.run_id = "bench-throughput";
     plan.stages = inputs.partition.size();
     plan.last_window = inputs.batches->last_window();
@@ -167,10 +167,9 @@ class BenchThroughputCommand : public Command {
     plan.checkpoint_every = options_.checkpoint_every;
     plan.checkpoints = folder;
     plan.calibrate = inputs.needs_calibration;
-    const LocalClusterOutcome outcome = run_local_cluster(
+    const ClusterOutcome outcome = run_local_cluster(
         plan, inputs.batches, make_backend, accounts, [] { return false; }, observer);
-    if (outcome.kind != LocalClusterOutcome::Kind::finished)
-      throw RunError("the run failed: " + outcome.failure);
+    if (outcome.kind != ClusterOutcome::Kind::finished) throw RunError("the run failed: " + outcome.failure);
   }
 
   TrainOptions options_;

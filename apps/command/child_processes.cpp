@@ -5,10 +5,10 @@
 
 #include <cerrno>
 #include <chrono>
-#include <condition_variable>
 #include <csignal>
 #include <cstring>
 
+#include "actors/core/reconnect_policy.hpp"
 #include "tensors/base/error.hpp"
 
 namespace zerolock {
@@ -37,44 +37,70 @@ ChildProcesses::~ChildProcesses() {
     finishing_ = true;
     for (const auto& [name, process] : running_) ::kill(process, SIGKILL);
   }
+  finishing_changed_.notify_all();
   for (std::thread& watcher : watchers_) watcher.join();
 }
 
 void ChildProcesses::start(const std::string& name, const std::vector<std::string>& arguments,
                            const std::vector<std::pair<std::string, std::string>>& environment) {
-  std::vector<std::string> words{"zerolock"};
-  words.insert(words.end(), arguments.begin(), arguments.end());
-  std::vector<std::string> variables;
-  for (char** variable = environ; *variable != nullptr; ++variable) variables.emplace_back(*variable);
-  for (const auto& [key, value] : environment) variables.push_back(key + "=" + value);
-  std::vector<char*> argv = pointers(words);
+  Command command{name, {"zerolock"}, {}};
+  command.arguments.insert(command.arguments.end(), arguments.begin(), arguments.end());
+  for (char** variable = environ; *variable != nullptr; ++variable) command.variables.emplace_back(*variable);
+  for (const auto& [key, value] : environment) command.variables.push_back(key + "=" + value);
+  const std::lock_guard lock(mutex_);
+  spawn(command);
+  watchers_.emplace_back([this, command] { watch(command); });
+}
+
+/// Under mutex_.
+void ChildProcesses::spawn(const Command& command) {
+  std::vector<std::string> arguments = command.arguments;
+  std::vector<std::string> variables = command.variables;
+  std::vector<char*> argv = pointers(arguments);
   std::vector<char*> envp = pointers(variables);
   const pid_t process = ::fork();
-  if (process < 0) throw RunError("cannot start " + name + ": " + std::strerror(errno));
+  if (process < 0) throw RunError("cannot start " + command.name + ": " + std::strerror(errno));
   if (process == 0) {  // only what is safe between fork and exec
     ::setpgid(0, 0);
     ::execve("/proc/self/exe", argv.data(), envp.data());
     ::_exit(127);
   }
-  const std::lock_guard lock(mutex_);
-  running_[name] = process;
-  watchers_.emplace_back([this, name, process] { watch(name, process); });
+  running_[command.name] = process;
 }
 
-void ChildProcesses::watch(const std::string& name, pid_t process) {
+void ChildProcesses::watch(Command command) {
+  ReconnectPolicy pause(std::chrono::milliseconds(20), std::chrono::milliseconds(2000));
+  for (;;) {
+    const auto end = await_end(command.name);
+    if (!end || !ended_(command.name, *end)) return;
+    std::unique_lock lock(mutex_);
+    if (finishing_changed_.wait_for(lock, pause.failed(), [this] { return finishing_; })) return;
+    try {
+      spawn(command);
+    } catch (const RunError& error) {
+      lock.unlock();
+      ended_(command.name, error.what());
+      return;
+    }
+  }
+}
+
+/// How the process ended; none if it was to.
+std::optional<std::string> ChildProcesses::await_end(const std::string& name) {
+  pid_t process = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    process = running_.at(name);
+  }
   // Leaves it as it is until the map has forgotten it: its number is not given to anybody else before.
   siginfo_t info{};
   while (::waitid(P_PID, static_cast<id_t>(process), &info, WEXITED | WNOWAIT) < 0 && errno == EINTR)
     continue;
-  bool expected = false;
+  const std::lock_guard lock(mutex_);
+  running_.erase(name);
   int status = 0;
-  {
-    const std::lock_guard lock(mutex_);
-    running_.erase(name);
-    expected = finishing_;
-    ::waitpid(process, &status, 0);
-  }
-  if (!expected) ended_(name, describe(status));
+  ::waitpid(process, &status, 0);
+  return finishing_ ? std::nullopt : std::optional(describe(status));
 }
 
 void ChildProcesses::finish() {
@@ -83,6 +109,7 @@ void ChildProcesses::finish() {
     const std::lock_guard lock(mutex_);
     finishing_ = true;
   }
+  finishing_changed_.notify_all();
   std::mutex waiting;
   bool all_gone = false;
   std::thread impatience([this, &over, &waiting, &all_gone] {

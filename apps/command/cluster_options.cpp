@@ -13,8 +13,13 @@ void ClusterOptions::declare(OptionTable& table) {
   using Kept = OptionTable::Kept;
   table.path("tls", tls, "folder with certificates, made by zerolock certs", Kept::on_command_line_only);
   table.flag("insecure", insecure, "allow plain connections beyond this machine", Kept::on_command_line_only);
-  table.text("token", token, "shared secret of a run without --tls; or in ZEROLOCK_TOKEN");
+  declare_token(table);
   table.text("link", link, "link to imitate: local, wifi, mobile, constrained, or as in 30ms,50Mbit");
+}
+
+void ClusterOptions::declare_token(OptionTable& table) {
+  table.text("token", token, "shared secret of a run without --tls; or in ZEROLOCK_TOKEN",
+             OptionTable::Kept::on_command_line_only);
 }
 
 Security ClusterOptions::security(NodeRole role, const std::string& node) const {

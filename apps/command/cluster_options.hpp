@@ -21,6 +21,8 @@ struct ClusterOptions {
   std::string link = "local";
 
   void declare(OptionTable& table);
+  /// --token alone, for a command that declares the others itself. Never part of a configuration.
+  void declare_token(OptionTable& table);
   /// Reads the certificates. Throws InputError.
   [[nodiscard]] Security security(NodeRole role, const std::string& node) const;
   /// --token or the environment's; empty if there is none.

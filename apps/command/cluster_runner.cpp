@@ -103,11 +103,13 @@ ClusterRunner process_runner(const TrainOptions& options, const TrainingInputs& 
     cluster_options.listen = {"127.0.0.1", 0};
     cluster_options.token = new_token();
     cluster_options.run_id = plan.run_id;
-    cluster_options.note = [](const std::string& line) { spdlog::debug("{}", line); };
+    cluster_options.note = [](const std::string& line) { spdlog::info("{}", line); };
     RemoteCluster cluster(cluster_options);
     MemoryAccount source_account;
+    // Whoever is started again gets its stage back, unless the run has come to its end meanwhile.
     ChildProcesses executors([&cluster](const std::string& name, const std::string& end) {
       cluster.lost(name, "the process of executor " + name + " " + end);
+      return true;
     });
     for (std::uint64_t stage = 0; stage < plan.stages; ++stage) {
       const std::string name = stage_name(stage);

@@ -31,7 +31,7 @@ class CoordinatorCommand : public TrainingCommand {
                Kept::on_command_line_only);
     table.text("metrics", metrics_,
                "HOST:PORT (IPv4) for Prometheus; anybody may read it, so loopback only unless --insecure");
-    table.text("token", cluster_.token, "shared secret of a run without --tls; or in ZEROLOCK_TOKEN");
+    cluster_.declare_token(table);
   }
 
  protected:
@@ -56,6 +56,13 @@ class CoordinatorCommand : public TrainingCommand {
     }
     return network_runner(options(), inputs, record.run_id, network);
   }
+
+  [[nodiscard]] std::string resume_words() const override {
+    if (cluster_.tls) return " --tls " + cluster_.tls->string();
+    return cluster_.insecure ? " --insecure" : "";
+  }
+  /// A run that began on this machine may go on over the network.
+  [[nodiscard]] bool takes_over_from(const std::string& command) const override { return command == "train"; }
 
  private:
   /// Nobody who asks for metrics proves who he is.

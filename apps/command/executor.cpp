@@ -43,6 +43,9 @@ class ExecutorCommand : public Command {
     table.text("listen", listen_,
                "HOST:PORT for downstream stages; otherwise any port of the address that reaches --join");
     table.text("memory-limit", memory_limit_, "what its stages may use, as in 4GiB; told to the coordinator");
+    table.integer("threads", threads_, 1, 1024,
+                  "compute threads of each stage; the adapter's bits are those of all others with 1 only");
+    table.text("device", device_, "what its stages compute on: cpu");
     table.flag("model-unchecked", model_unchecked_, "trust --model to be the coordinator's, unread");
     table.flag("end-with-parent", end_with_parent_, "end when the process that started this one does");
     cluster_.declare(table);
@@ -54,13 +57,18 @@ class ExecutorCommand : public Command {
     block_interrupts();
     start_log(log_);
     prepare_compute();
+    check_device();
     if (join_.empty()) throw InputError("--join", "is required: the coordinator's HOST:PORT");
     const InterruptWatch interrupts(
         [] { spdlog::warn("leaving the cluster; interrupt again to stop at once"); });
     ExecutorPlan plan = this->plan();
     plan.stop_requested = [&interrupts] { return interrupts.requested(); };
     require_fast_sgemm();
-    const ExecutorEnd end = run_executor(plan);
+    ExecutorEnd end = run_executor(plan);
+    while (end.rejoin && !interrupts.requested()) {
+      spdlog::warn("{}; joining again without stages", end.failure);
+      end = run_executor(plan);
+    }
     if (end.bad_input) throw InputError(end.failure);
     if (end.finished) return status_done;
     spdlog::error("{}", end.failure);
@@ -68,6 +76,14 @@ class ExecutorCommand : public Command {
   }
 
  private:
+  void check_device() const {
+    if (device_ == "cpu") return;
+    const bool is_cuda = device_ == "cuda" || device_.rfind("cuda:", 0) == 0;
+    throw InputError("--device", "'" + device_ + "' " +
+                                     (is_cuda ? "is not to be had: this build has no CUDA" : "is no device") +
+                                     "; allowed: cpu");
+  }
+
   static void follow_parent() {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (::getppid() == 1) std::raise(SIGKILL);  // it was gone before
@@ -109,9 +125,9 @@ class ExecutorCommand : public Command {
     const std::shared_ptr<const ModelFiles> files =
         model_ ? local_model(assignment) : fetched_model(preparation, dial);
     if (!files) throw RunError("the executor leaves before it has the model");
-    return [files, partition = assignment.partition, settings = assignment.settings](StageIndex stage,
-                                                                                     MemoryAccount& account) {
-      at::set_num_threads(1);  // holds for the stage's own thread
+    return [files, partition = assignment.partition, settings = assignment.settings,
+            threads = static_cast<int>(threads_)](StageIndex stage, MemoryAccount& account) {
+      at::set_num_threads(threads);  // holds for the stage's own thread
       return make_chunk_backend(files, stage, partition, settings, account);
     };
   }
@@ -168,6 +184,8 @@ class ExecutorCommand : public Command {
   std::optional<std::filesystem::path> work_;
   std::string listen_;
   std::string memory_limit_;
+  std::uint64_t threads_ = 1;
+  std::string device_ = "cpu";
   bool model_unchecked_ = false;
   bool end_with_parent_ = false;
   ClusterOptions cluster_;

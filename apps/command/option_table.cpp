@@ -149,8 +149,8 @@ OptionTable::Entry& OptionTable::declare(Entry entry, const std::string& value_n
   return *shared;
 }
 
-void OptionTable::text(const std::string& name, std::string& target, const std::string& help) {
-  declare({name, ValueKind::text, Kept::in_configuration, false, false,
+void OptionTable::text(const std::string& name, std::string& target, const std::string& help, Kept kept) {
+  declare({name, ValueKind::text, kept, false, false,
            [&target](const auto& values, const std::string&) { target = values.front(); },
            [&target]() { return target.empty() ? std::nullopt : std::optional(toml_string(target)); }},
           "TEXT", help);

@@ -30,7 +30,8 @@ class OptionTable {
 
   explicit OptionTable(CLI::App& command) : command_(&command) {}
 
-  void text(const std::string& name, std::string& target, const std::string& help);
+  void text(const std::string& name, std::string& target, const std::string& help,
+            Kept kept = Kept::in_configuration);
   void path(const std::string& name, std::optional<std::filesystem::path>& target, const std::string& help,
             Kept kept = Kept::in_configuration);
   void integer(const std::string& name, std::uint64_t& target, std::uint64_t least, std::uint64_t most,

@@ -128,7 +128,7 @@ void RunEvaluation::finish() {
   if (thread_.joinable()) thread_.join();
 }
 
-void RunEvaluation::finish(const LocalClusterOutcome& outcome) {
+void RunEvaluation::finish(const ClusterOutcome& outcome) {
   finish();
   if (!lines_.empty() && lines_.back()["window"] == outcome.durable.value) return;
   std::vector<StageState> states;

@@ -41,7 +41,7 @@ class RunEvaluation {
   /// No further evaluations; waits for the one under way.
   void finish();
   /// The same, then evaluates the finished run's last window.
-  void finish(const LocalClusterOutcome& outcome);
+  void finish(const ClusterOutcome& outcome);
 
   /// {"evaluations", "best_window", "best"}. After finish.
   [[nodiscard]] nlohmann::ordered_json summary() const;

@@ -34,6 +34,7 @@ nlohmann::ordered_json RunRecord::to_json() const {
   for (const LayerRange& range : partition) layers.push_back({range.first, range.last - 1});
   return {{"format", record_format},
           {"run_id", run_id},
+          {"command", command},
           {"status", status_names[static_cast<int>(status)]},
           {"model", {{"path", model_path}, {"sha256", model_hash}}},
           {"data", {{"path", data_path}, {"sha256", data_hash}}},
@@ -55,6 +56,7 @@ RunRecord RunRecord::from_json(const nlohmann::ordered_json& json, const std::fi
     }
     RunRecord record;
     record.run_id = json.at("run_id").get<std::string>();
+    record.command = json.value("command", record.command);
     const std::string status = json.at("status").get<std::string>();
     for (int index = 0; index < 4; ++index) {
       if (status == status_names[index]) record.status = static_cast<Status>(index);
@@ -88,7 +90,8 @@ void RunFolder::check_free(const RunRecord& planned, std::uint64_t bytes) const 
     if (!std::filesystem::is_directory(status)) throw InputError(quoted(path_), "is not a folder");
     if (std::filesystem::exists(record(), error)) {
       const RunRecord earlier = read_record();
-      const std::string ways = "; go on with --resume " + path_.string() + ", or choose another --out";
+      const std::string ways = "; go on with zerolock " + earlier.command + " --resume " + path_.string() +
+                               ", or choose another --out";
       if (earlier.status == RunRecord::Status::finished)
         throw InputError(quoted(path_), "holds a finished run" + ways);
       const bool same = earlier.settings == planned.settings && earlier.model_hash == planned.model_hash &&

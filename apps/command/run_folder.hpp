@@ -18,6 +18,7 @@ struct RunRecord {
   enum class Status { running, stopped, finished, failed };
 
   std::string run_id;
+  std::string command = "train";  // of zerolock, that the latest session was started with
   Status status = Status::running;
   std::string model_path;
   std::string model_hash;  // SHA-256 of config and weights

@@ -34,7 +34,7 @@ class StatusCommand : public Command {
                Kept::on_command_line_only);
     table.flag("insecure", cluster_.insecure, "allow plain connections beyond this machine",
                Kept::on_command_line_only);
-    table.text("token", cluster_.token, "shared secret of a run without --tls; or in ZEROLOCK_TOKEN");
+    cluster_.declare_token(table);
     table.text("name", name_, "of the executor whose certificate to show, where --tls holds several");
     table.flag("once", once_, "show it once; otherwise until the run ends", Kept::on_command_line_only);
     table.flag("json", json_, "print one JSON object, once", Kept::on_command_line_only);

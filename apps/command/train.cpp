@@ -18,7 +18,7 @@ class TrainCommand : public TrainingCommand {
 
  protected:
   ClusterRunner runner(const TrainingInputs& inputs, const RunFolder& folder, const RunRecord&) override {
-    if (options().placement == Placement::threads) {
+    if (options().placement == StageHosting::threads) {
       if (options().link != "local") {
         throw InputError("--link", "stages that are threads have no links; use --placement processes");
       }

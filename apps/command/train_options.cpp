@@ -161,7 +161,7 @@ void declare_optimisation(TrainOptions& options, OptionTable& table) {
 
 void declare_runtime(TrainOptions& options, OptionTable& table) {
   table.choice("placement", options.placement,
-               {{"threads", Placement::threads}, {"processes", Placement::processes}},
+               {{"threads", StageHosting::threads}, {"processes", StageHosting::processes}},
                "stages as threads of this process, or a process for each");
   table.text("link", options.link,
              "link to imitate between processes: local, wifi, mobile, constrained, or as in 30ms,50Mbit");

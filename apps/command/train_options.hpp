@@ -20,7 +20,7 @@
 
 namespace zerolock {
 
-enum class Placement { threads, processes };
+enum class StageHosting { threads, processes };
 enum class StageSchedule { zerolock };
 /// Presets of learning options; see recipe.hpp.
 enum class Recipe { automatic, paper, none };
@@ -98,7 +98,7 @@ struct TrainOptions {
   std::uint64_t eval_every = 10;            // windows between evaluations
   std::optional<std::uint64_t> early_stop;  // after so many evaluations without improvement
 
-  Placement placement = Placement::threads;
+  StageHosting placement = StageHosting::threads;
   std::string link = "local";         // between processes; see transport/link_profile.hpp
   std::optional<WireType> wire_type;  // of hidden states between processes; unless given, the compute type
   StageSchedule schedule = StageSchedule::zerolock;

@@ -37,6 +37,7 @@ int TrainingCommand::run(OptionTable& table) {
   StartingPoint start =
       options_.resume ? start_resumed_run(options_, inputs, folder) : start_new_run(options_, inputs, folder);
   if (recipe && !options_.resume) start.record.recipe = recipe->to_json();
+  start.record.command = name();
   const ClusterRunner where = runner(inputs, folder, start.record);
   folder.create();
   require_fast_sgemm();
@@ -65,7 +66,12 @@ void TrainingCommand::read_configuration(OptionTable& table) {
     return;
   }
   const RunFolder folder(*options_.resume);
-  static_cast<void>(folder.read_record());  // for its error where there is no run
+  const std::string owner = folder.read_record().command;
+  if (owner != name() && !takes_over_from(owner)) {
+    throw InputError(
+        "--resume " + folder.path().string(),
+        "is a run of another command; go on with: zerolock " + owner + " --resume " + folder.path().string());
+  }
   const bool elsewhere =
       table.given("out") && std::filesystem::absolute(*options_.out).lexically_normal() !=
                                 std::filesystem::absolute(folder.path()).lexically_normal();
@@ -91,7 +97,9 @@ int TrainingCommand::train(const TrainingInputs& inputs, const RunFolder& folder
                            const ClusterRunner& run) const {
   const InterruptWatch interrupts(
       [] { spdlog::warn("stopping after the windows under way; interrupt again to stop at once"); });
-  TrainingSession session(options_, inputs, folder, std::move(start));
+  TrainingSession session(
+      options_, inputs, folder, std::move(start),
+      std::string("zerolock ") + name() + " --resume " + folder.path().string() + resume_words());
   const int status = session.run([&interrupts] { return interrupts.requested(); }, run);
   if (!session.summary().is_null()) {
     const std::string text =

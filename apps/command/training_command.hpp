@@ -22,6 +22,10 @@ class TrainingCommand : public Command {
   virtual ClusterRunner runner(const TrainingInputs& inputs, const RunFolder& folder,
                                const RunRecord& record) = 0;
   [[nodiscard]] const TrainOptions& options() const { return options_; }
+  /// What a command line that resumes a run must say besides --resume; nothing, or words with a blank before.
+  [[nodiscard]] virtual std::string resume_words() const { return {}; }
+  /// Whether this command can go on with a run whose latest session another one began.
+  [[nodiscard]] virtual bool takes_over_from(const std::string&) const { return false; }
 
  private:
   [[nodiscard]] std::function<bool(const std::string&)> by_hand(const OptionTable& table) const;

@@ -137,11 +137,12 @@ StartingPoint start_resumed_run(const TrainOptions& options, const TrainingInput
 // ----------------------------------------------------------------------------------------------------
 
 TrainingSession::TrainingSession(const TrainOptions& options, const TrainingInputs& inputs, RunFolder folder,
-                                 StartingPoint start)
+                                 StartingPoint start, std::string resume)
     : options_(options),
       inputs_(inputs),
       folder_(std::move(folder)),
       start_(std::move(start)),
+      resume_(std::move(resume)),
       metrics_(folder_.metrics(), WindowIndex{start_.first_window.value - 1}),
       trace_(folder_.trace(), inputs.partition.size(),
              std::chrono::duration<double>(start_.record.wall_seconds)),
@@ -257,7 +258,6 @@ void TrainingSession::write_results(const ClusterOutcome& outcome, double second
 
 int TrainingSession::report(const ClusterOutcome& outcome) const {
   using Kind = ClusterOutcome::Kind;
-  const std::string resume = "zerolock train --resume " + folder_.path().string();
   const std::string window = std::to_string(outcome.durable.value);
   switch (outcome.kind) {
     case Kind::finished:
@@ -265,15 +265,15 @@ int TrainingSession::report(const ClusterOutcome& outcome) const {
     case Kind::stopped:
       if (evaluation_ && evaluation_->stop_wanted()) {
         spdlog::info("stopped early after window {}: {}; go on all the same with: {}", window,
-                     evaluation_->standing(), resume);
+                     evaluation_->standing(), resume_);
         return status_done;
       }
       spdlog::warn("stopped after window {}; everything up to there is saved, go on with: {}", window,
-                   resume);
+                   resume_);
       return status_interrupted;
     case Kind::failed:
       spdlog::error("training has paused: {}; everything up to window {} is saved, go on with: {}",
-                    outcome.failure, window, resume);
+                    outcome.failure, window, resume_);
       return stop_asked_for_ ? status_interrupted : status_failed;
   }
   return status_failed;

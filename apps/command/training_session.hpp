@@ -44,8 +44,9 @@ StartingPoint start_resumed_run(const TrainOptions& options, const TrainingInput
 
 class TrainingSession {
  public:
+  /// `resume`: the command line that goes on where the session ends, for whoever reads the log.
   TrainingSession(const TrainOptions& options, const TrainingInputs& inputs, RunFolder folder,
-                  StartingPoint start);
+                  StartingPoint start, std::string resume);
 
   /// Trains. Returns the exit status; the summary is in summary(). `stop_requested` as in run_cluster.
   int run(const std::function<bool()>& stop_requested, const ClusterRunner& run_cluster);
@@ -64,6 +65,7 @@ class TrainingSession {
   const TrainingInputs& inputs_;
   RunFolder folder_;
   StartingPoint start_;
+  std::string resume_;
   MetricsFile metrics_;
   TraceFile trace_;
   ProgressDisplay progress_;

@@ -8,21 +8,32 @@
 #include <atomic>
 #include <cerrno>
 #include <cstdio>
-#include <memory>
-
-#include "tensors/base/error.hpp"
+#include <mutex>
+#include <utility>
+#include <vector>
 
 namespace zerolock {
 namespace {
 
-/// Read by every thread that touches a durable file, and empty but for tests and injected faults.
-std::atomic<std::shared_ptr<const FileFaults>> faults_in_force;
+using FaultList = std::vector<std::shared_ptr<const FileFaults>>;
+
+/// Read by every thread that touches a durable file, and null but for tests and injected faults.
+std::atomic<std::shared_ptr<const FaultList>> faults_in_force;
+std::mutex changing_faults;
+
+FileVerdict verdict_on(FileOperation operation, const std::filesystem::path& file) {
+  const std::shared_ptr<const FaultList> list = faults_in_force.load();
+  if (!list) return {};
+  for (const auto& faults : *list) {
+    const FileVerdict verdict = (*faults)(operation, file);
+    if (verdict.error != 0 || verdict.bytes_max != FileVerdict{}.bytes_max) return verdict;
+  }
+  return {};
+}
 
 /// False, and errno, if the operation is to fail. `bytes` is cut to what it may do.
 bool may(FileOperation operation, const std::filesystem::path& file, std::size_t* bytes = nullptr) {
-  const std::shared_ptr<const FileFaults> faults = faults_in_force.load();
-  if (!faults) return true;
-  const FileVerdict verdict = (*faults)(operation, file);
+  const FileVerdict verdict = verdict_on(operation, file);
   if (verdict.error != 0) {
     errno = verdict.error;
     return false;
@@ -60,13 +71,20 @@ std::string_view to_string(FileOperation operation) {
   return "unknown";
 }
 
-FileFaultScope::FileFaultScope(FileFaults faults) {
-  ZEROLOCK_INVARIANT(!faults_in_force.load(), "file faults are in force once");
-  faults_in_force.store(std::make_shared<const FileFaults>(std::move(faults)));
+FileFaultScope::FileFaultScope(FileFaults faults)
+    : faults_(std::make_shared<const FileFaults>(std::move(faults))) {
+  const std::lock_guard lock(changing_faults);
+  const auto before = faults_in_force.load();
+  FaultList list = before ? *before : FaultList{};
+  list.push_back(faults_);
+  faults_in_force.store(std::make_shared<const FaultList>(std::move(list)));
 }
 
 FileFaultScope::~FileFaultScope() {
-  faults_in_force.store(nullptr);
+  const std::lock_guard lock(changing_faults);
+  FaultList list = *faults_in_force.load();
+  std::erase(list, faults_);
+  faults_in_force.store(list.empty() ? nullptr : std::make_shared<const FaultList>(std::move(list)));
 }
 
 int open_file(const std::filesystem::path& file, int flags) {

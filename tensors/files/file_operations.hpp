@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <functional>
 #include <limits>
+#include <memory>
 #include <span>
 #include <string_view>
 
@@ -24,14 +25,17 @@ struct FileVerdict {
 /// Asked before every operation, by the thread that wants it. A rename is asked for its target.
 using FileFaults = std::function<FileVerdict(FileOperation, const std::filesystem::path&)>;
 
-/// Lets this process's file operations meet faults while it lives. One at a time; made and ended where no
-/// other thread is in the middle of making or ending one.
+/// Lets this process's file operations meet faults while it lives. Of several, the first that does not let an
+/// operation pass decides.
 class FileFaultScope {
  public:
   explicit FileFaultScope(FileFaults faults);
   ~FileFaultScope();
   FileFaultScope(const FileFaultScope&) = delete;
   FileFaultScope& operator=(const FileFaultScope&) = delete;
+
+ private:
+  std::shared_ptr<const FileFaults> faults_;
 };
 
 /// As the system calls do: a negative result and errno, or what was asked for. Files are opened close-on-exec
