@@ -11,7 +11,7 @@
 
 using namespace zerolock;
 using namespace zerolock::test;
-using Kind = LocalClusterOutcome::Kind;
+using Kind = ClusterOutcome::Kind;
 
 namespace {
 
@@ -79,7 +79,7 @@ ClusterCase calibrating_case(Counts& counts) {
   return given;
 }
 
-void check_states(const LocalClusterOutcome& outcome, const std::vector<StageState>& expected) {
+void check_states(const ClusterOutcome& outcome, const std::vector<StageState>& expected) {
   REQUIRE(outcome.failure.empty());
   REQUIRE(outcome.stages.size() == expected.size());
   for (std::size_t k = 0; k < expected.size(); ++k) {
@@ -295,7 +295,7 @@ TEST_CASE("a calibration that cannot be held or has nothing to fit to ends the r
     CHECK_THAT(result.outcome.failure, Catch::Contains("allow more bytes"));
   }
   const TemporaryFolder folder;
-  given.plan.buffer_bytes_max = LocalClusterPlan{}.buffer_bytes_max;
+  given.plan.buffer_bytes_max = ClusterPlan{}.buffer_bytes_max;
   given.make_backend = [](StageIndex stage, MemoryAccount& account) {
     return std::make_unique<TargetlessBackend>(calibrating(stage, account));
   };

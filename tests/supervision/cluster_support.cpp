@@ -28,12 +28,12 @@ std::unique_ptr<StageBackend> calibrating(StageIndex stage, MemoryAccount&) {
 
 ClusterResult run_cluster(const ClusterCase& given, const TemporaryFolder& folder) {
   ClusterResult result;
-  LocalClusterPlan plan = given.plan;
+  ClusterPlan plan = given.plan;
   plan.run_id = "test";
   plan.stages = given.stages;
   plan.last_window = WindowIndex{given.windows};
   plan.checkpoints = folder.path();
-  LocalClusterObserver observer;
+  ClusterObserver observer;
   observer.window_committed = [&](const WindowReport& report) {
     result.heard.reports.push_back(report);
     if (given.on_report) given.on_report(report);

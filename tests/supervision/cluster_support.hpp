@@ -50,7 +50,7 @@ struct ClusterCase {
   std::uint64_t stages = 3;
   std::uint64_t windows = 4;
   std::uint64_t micro_batches = 3;
-  LocalClusterPlan plan;  // stages, last window and folder are filled in
+  ClusterPlan plan;  // stages, last window and folder are filled in
   BackendFactory make_backend;
   std::function<bool()> stop_requested;
   FaultHook fault;
@@ -58,7 +58,7 @@ struct ClusterCase {
 };
 
 struct ClusterResult {
-  LocalClusterOutcome outcome;
+  ClusterOutcome outcome;
   Heard heard;
 };
 

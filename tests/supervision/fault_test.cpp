@@ -9,7 +9,7 @@
 
 using namespace zerolock;
 using namespace zerolock::test;
-using Kind = LocalClusterOutcome::Kind;
+using Kind = ClusterOutcome::Kind;
 
 namespace {
 

@@ -11,7 +11,7 @@
 
 using namespace zerolock;
 using namespace zerolock::test;
-using Kind = LocalClusterOutcome::Kind;
+using Kind = ClusterOutcome::Kind;
 
 namespace {
 
@@ -132,7 +132,7 @@ class DivergingBackend final : public StageBackend {
   std::unique_ptr<StageBackend> inner_;
 };
 
-void check_states(const LocalClusterOutcome& outcome, const std::vector<StageState>& expected) {
+void check_states(const ClusterOutcome& outcome, const std::vector<StageState>& expected) {
   REQUIRE(outcome.stages.size() == expected.size());
   for (std::size_t k = 0; k < expected.size(); ++k) {
     INFO("stage " << k);
