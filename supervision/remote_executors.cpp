@@ -180,8 +180,10 @@ class RemoteExecutors final : public Type::base {
 
   void lost(const std::string& node, const std::string& cause) {
     if (closing_) return;
-    if (!placed_) {
-      close(make_failure(Failure::permanent, cause));
+    if (!placed_ && ++lost_before_ > setup_.placement.losses_max) {
+      close(make_failure(Failure::permanent, "executors were lost " + std::to_string(lost_before_) +
+                                                 " times before the run began, the last time because " +
+                                                 cause));
       return;
     }
     const bool had_stages = !core_.stages_of(node).empty();
@@ -406,6 +408,7 @@ class RemoteExecutors final : public Type::base {
   PlacementCore core_;
   std::map<std::string, Executor> executors_;  // by node
   bool placed_ = false;
+  std::uint64_t lost_before_ = 0;  // executors, before stages were placed
   std::optional<std::chrono::nanoseconds> armed_for_;
   std::optional<caf::error> closing_;
 };

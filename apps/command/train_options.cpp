@@ -179,6 +179,8 @@ void declare_runtime(TrainOptions& options, OptionTable& table) {
   table.integer("depth", options.depth, 1, 4096, "micro-batches in flight between two stages at most");
   table.integer("buffer-limit", options.buffer_limit_mib, 1, 1'048'576, "MiB of each buffer at most");
   table.integer("checkpoint-every", options.checkpoint_every, 1, 1'000'000, "windows between checkpoints");
+  table.integer("restarts-max", options.restarts_max, 0, 1'000'000,
+                "failures of one stage, and of its executor, within a minute; one more pauses the run");
   table.path("eval-data", options.eval_data, "rows to evaluate on while training, read like those of --data");
   table.integer("eval-every", options.eval_every, 1, count_max, "windows from one evaluation to the next");
   table.integer("early-stop", options.early_stop, 1, count_max,

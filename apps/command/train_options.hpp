@@ -106,6 +106,7 @@ struct TrainOptions {
   std::uint64_t depth = 4;
   std::uint64_t buffer_limit_mib = 1024;
   std::uint64_t checkpoint_every = 1;
+  std::uint64_t restarts_max = 5;
   LogOptions log;
 
   /// Declares every training flag. The options must outlive the table and stay where they are.

@@ -159,6 +159,7 @@ ClusterPlan TrainingSession::cluster_plan() const {
   plan.depth = options_.depth;
   plan.buffer_bytes_max = options_.buffer_limit_mib * 1024 * 1024;
   plan.checkpoint_every = options_.checkpoint_every;
+  plan.restarts_max = options_.restarts_max;
   plan.checkpoints = folder_.checkpoints(inputs_.partition);
   plan.resume_from = start_.states;
   plan.calibrate = inputs_.needs_calibration && start_.states.empty();
