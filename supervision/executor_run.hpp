@@ -22,6 +22,13 @@ struct Preparation {
   std::function<bool()> give_up;  // polled by whoever waits: the executor is about to leave
 };
 
+struct ExecutorEnd {
+  bool finished = false;   // the run ended, or needed this executor no more
+  bool bad_input = false;  // `failure` is the message of an InputError
+  bool rejoin = false;     // others have its stages now: it may join again, with nothing
+  std::string failure;     // the chain of causes
+};
+
 struct ExecutorPlan {
   std::string name;   // of the node
   ExecutorCard card;  // name, version, placement and data address are filled in
@@ -38,14 +45,11 @@ struct ExecutorPlan {
   std::function<BackendFactory(const Preparation&)> prepare;
   std::function<bool()> stop_requested;          // polled; leaves the run if it may
   std::function<void(const std::string&)> note;  // one line for the log; called by any thread
-  FaultHook fault;                               // may be empty
-};
-
-struct ExecutorEnd {
-  bool finished = false;   // the run ended, or needed this executor no more
-  bool bad_input = false;  // `failure` is the message of an InputError
-  bool rejoin = false;     // others have its stages now: it may join again, with nothing
-  std::string failure;     // the chain of causes
+  FaultHook fault;                               // may be empty; beside those that the coordinator orders
+  std::function<void(const std::string&)> note_fault;  // an injected fault is about to happen; else `note`
+  /// Called instead of returning where a stage's thread hangs, which only the process's end can end. If it
+  /// returns, the thread is waited for.
+  std::function<void(const ExecutorEnd&)> abandon;
 };
 
 /// Blocks until the run has ended or cannot go on here. Throws InputError if it cannot listen, or

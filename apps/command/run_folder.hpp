@@ -46,6 +46,7 @@ class RunFolder {
   [[nodiscard]] std::filesystem::path config() const { return path_ / "config.toml"; }
   [[nodiscard]] std::filesystem::path record() const { return path_ / "run.json"; }
   [[nodiscard]] std::filesystem::path metrics() const { return path_ / "metrics.jsonl"; }
+  [[nodiscard]] std::filesystem::path journal() const { return path_ / "journal"; }
   [[nodiscard]] std::filesystem::path trace() const { return path_ / "trace.json"; }
   [[nodiscard]] std::filesystem::path summary() const { return path_ / "summary.json"; }
   [[nodiscard]] std::filesystem::path adapter() const { return path_ / "adapter"; }

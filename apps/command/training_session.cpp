@@ -4,9 +4,11 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 
 #include "actors/checkpoint_files.hpp"
+#include "actors/journal_file.hpp"
 #include "apps/command/adapter_output.hpp"
 #include "apps/command/command.hpp"
 #include "apps/command/run_summary.hpp"
@@ -29,6 +31,12 @@ std::string new_run_id(const RunRecord& record) {
       .substr(0, 16);
 }
 
+/// Executors of an earlier session of the same run are told from those of this one by it.
+std::string new_session_name(const std::string& run_id) {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return run_id + "-" + std::to_string(std::chrono::duration_cast<std::chrono::milliseconds>(now).count());
+}
+
 /// States of the given window, cut for `partition`.
 std::vector<StageState> states_at(const std::filesystem::path& checkpoints, std::uint64_t stages,
                                   WindowIndex window, const std::vector<LayerRange>& partition,
@@ -42,6 +50,23 @@ std::vector<StageState> states_at(const std::filesystem::path& checkpoints, std:
   states.clear();
   for (const LayerRange& range : partition) states.push_back(cut_state(merged, range));
   return states;
+}
+
+/// The session that the folder's journal tells of, if its executors may still be at work: a coordinator that
+/// came to no end, and that is to go on with what it has promised them.
+std::optional<JournalState> unfinished_session(const RunFolder& folder, const RunRecord& earlier,
+                                               const RunRecord& planned, std::vector<std::string>& warnings) {
+  const bool same = earlier.command == "coordinator" && earlier.status == RunRecord::Status::running &&
+                    earlier.partition == planned.partition && earlier.last_window == planned.last_window;
+  if (!same) return std::nullopt;
+  try {
+    const auto state = replay(read_journal(folder.journal()).records);
+    if (!state || state->over || state->placed.size() != planned.partition.size()) return std::nullopt;
+    return state;
+  } catch (const InputError& error) {
+    warnings.push_back(std::string(error.what()) + "; executors begin anew from their checkpoints");
+    return std::nullopt;
+  }
 }
 
 /// Calibrated readouts belong to the layers that they were fitted behind, so a new cut has none.
@@ -105,7 +130,9 @@ StartingPoint start_resumed_run(const TrainOptions& options, const TrainingInput
     if (durable.value == 0) throw InputError(where, "no good checkpoint: " + problem);
     start.warnings.push_back(problem + "; going back to window " + std::to_string(durable.value));
   }
-  if (durable.value >= start.record.last_window) {
+  // A session that came to no end may have had nothing left to do but to write its results.
+  const bool came_to_an_end = earlier.status != RunRecord::Status::running;
+  if (came_to_an_end && durable.value >= start.record.last_window) {
     throw InputError(where, "the run has reached window " + std::to_string(durable.value) +
                                 ", its last; to go on, give more --windows or --epochs");
   }
@@ -115,6 +142,21 @@ StartingPoint start_resumed_run(const TrainOptions& options, const TrainingInput
   start.record.wall_seconds = earlier.wall_seconds;
   const bool cut_again = earlier.partition != inputs.partition;
   if (!cut_again) start.record.restarts = earlier.restarts;
+  const auto summary = nlohmann::ordered_json::parse(
+      std::filesystem::exists(folder.summary()) ? read_text_file(folder.summary()) : "null", nullptr, false);
+  if (summary.is_object()) start.summary = summary;
+  start.recovers = unfinished_session(folder, earlier, start.record, start.warnings);
+  if (start.recovers) {
+    const WindowIndex before = start.recovers->before_first;
+    start.first_window = before.next();
+    bool there = before.value > 0;
+    for (std::uint64_t stage = 0; stage < stages && there; ++stage) {
+      there = verify_checkpoint(checkpoints, StageIndex{stage}, before).empty();
+    }
+    // Where they are gone, every stage has later ones.
+    if (there) start.states = states_at(checkpoints, stages, before, inputs.partition, false);
+    return start;
+  }
   start.first_window = durable.next();
   if (found) start.states = states_at(checkpoints, stages, durable, inputs.partition, cut_again);
   if (cut_again) {
@@ -127,9 +169,6 @@ StartingPoint start_resumed_run(const TrainOptions& options, const TrainingInput
       write_checkpoint(target, StageIndex{stage}, start.states[stage]);
     }
   }
-  const auto summary = nlohmann::ordered_json::parse(
-      std::filesystem::exists(folder.summary()) ? read_text_file(folder.summary()) : "null", nullptr, false);
-  if (summary.is_object()) start.summary = summary;
   return start;
 }
 
@@ -143,7 +182,8 @@ TrainingSession::TrainingSession(const TrainOptions& options, const TrainingInpu
       folder_(std::move(folder)),
       start_(std::move(start)),
       resume_(std::move(resume)),
-      metrics_(folder_.metrics(), WindowIndex{start_.first_window.value - 1}),
+      metrics_(folder_.metrics(),
+               WindowIndex{start_.recovers ? start_.record.last_window : start_.first_window.value - 1}),
       trace_(folder_.trace(), inputs.partition.size(),
              std::chrono::duration<double>(start_.record.wall_seconds)),
       progress_(inputs.partition.size(), start_.first_window, WindowIndex{start_.record.last_window},
@@ -162,7 +202,11 @@ ClusterPlan TrainingSession::cluster_plan() const {
   plan.restarts_max = options_.restarts_max;
   plan.checkpoints = folder_.checkpoints(inputs_.partition);
   plan.resume_from = start_.states;
+  plan.hang_after = std::chrono::milliseconds(std::llround(options_.hang_after_seconds * 1000));
   plan.calibrate = inputs_.needs_calibration && start_.states.empty();
+  plan.journal = folder_.journal();
+  plan.recovers = start_.recovers;
+  plan.session = start_.recovers ? start_.recovers->session : new_session_name(start_.record.run_id);
   return plan;
 }
 
@@ -182,7 +226,13 @@ ClusterObserver TrainingSession::observer() {
   return observer;
 }
 
-void TrainingSession::tidy_checkpoints() const {
+void TrainingSession::tidy_folder() const {
+  if (start_.recovers) return;
+  try {
+    static_cast<void>(read_journal(folder_.journal()));
+  } catch (const InputError&) {
+    std::filesystem::rename(folder_.journal(), folder_.path() / "journal.damaged");
+  }
   const std::filesystem::path in_force = folder_.checkpoints(inputs_.partition);
   for (const StageIndex stage : checkpoint_stages(in_force)) {
     discard_checkpoints_after(in_force, stage, WindowIndex{start_.first_window.value - 1});
@@ -195,7 +245,7 @@ void TrainingSession::tidy_checkpoints() const {
 
 int TrainingSession::run(const std::function<bool()>& stop_requested, const ClusterRunner& run_cluster) {
   folder_.write_record(start_.record);
-  tidy_checkpoints();
+  tidy_folder();
   if (inputs_.evaluation) {
     evaluation_ = std::make_unique<RunEvaluation>(options_, inputs_, folder_,
                                                   WindowIndex{start_.first_window.value - 1});

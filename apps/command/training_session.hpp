@@ -27,7 +27,9 @@ struct StartingPoint {
   WindowIndex first_window{1};
   std::vector<StageState> states;     // of the window before; empty: the seeded initial state
   nlohmann::ordered_json summary;     // of an earlier session, or null
-  std::vector<std::string> warnings;  // what was wrong with newer checkpoints
+  std::vector<std::string> warnings;  // what was wrong with newer checkpoints, or the journal
+  /// The earlier session of a coordinator that came to no end: its executors may still be at work.
+  std::optional<JournalState> recovers;
 };
 
 /// The record of a new run that options and inputs describe, without a run id.
@@ -54,8 +56,8 @@ class TrainingSession {
 
  private:
   /// Removes checkpoints after the starting point, and those of an earlier partition: the record now names
-  /// this one.
-  void tidy_checkpoints() const;
+  /// this one. Moves a damaged journal out of the way.
+  void tidy_folder() const;
   [[nodiscard]] ClusterPlan cluster_plan() const;
   [[nodiscard]] ClusterObserver observer();
   void write_results(const ClusterOutcome& outcome, double seconds);
