@@ -2,11 +2,13 @@
 /// A run whose stages are in other processes: this one is the coordinator.
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
 
+#include "actors/deadlines.hpp"
 #include "supervision/assignment.hpp"
 #include "supervision/boundary_entrance.hpp"
 #include "supervision/cluster_run.hpp"
@@ -23,6 +25,8 @@ struct RemoteRun {
   std::uint64_t executors = 1;        // to wait for
   LinkProfile link;                   // of the batch source's entries
   std::uint64_t state_bytes_max = 0;  // of one stage's checkpoint; calibration targets must fit too
+  std::chrono::milliseconds absence_limit = deadlines.executor_absence;  // of PlacementSetup
+  std::chrono::milliseconds vacancy_limit = deadlines.stage_vacancy;     // the same
 };
 
 struct RemoteClusterOptions {
@@ -60,6 +64,7 @@ class RemoteCluster {
                                        const Neighbour& coordinator);
   HelloAnswer answer(const Hello& hello);
   void accepted(const std::shared_ptr<Connection>& connection, const Hello& hello);
+  std::string order(const Fault& fault);  // why not, or nothing
 
   RemoteClusterOptions options_;
   Address public_address_;
@@ -68,6 +73,7 @@ class RemoteCluster {
   std::mutex mutex_;
   RemoteExecutorsActor executors_;       // while a run is on; under mutex_
   std::uint64_t payload_bytes_max_ = 0;  // the same
+  std::uint64_t stages_ = 0;             // the same
   std::shared_ptr<Network> network_;
   std::unique_ptr<Listener> listener_;
 };

@@ -1,6 +1,7 @@
 #pragma once
 /// Where the stages of a training run are: threads here, processes here, or executors of a network.
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -20,8 +21,9 @@ namespace zerolock {
 using ClusterRunner = std::function<ClusterOutcome(const ClusterPlan&, const std::function<bool()>& stop,
                                                    const ClusterObserver&)>;
 
-/// All stages as threads of this process. `inputs` must outlive the runner, here and below.
-ClusterRunner thread_runner(const TrainingInputs& inputs);
+/// All stages as threads of this process. Options and inputs must outlive the runner, here and below; and
+/// after an outcome that hangs, the process.
+ClusterRunner thread_runner(const TrainOptions& options, const TrainingInputs& inputs);
 
 /// One process of this program for each stage, started and ended with the run, over loopback.
 ClusterRunner process_runner(const TrainOptions& options, const TrainingInputs& inputs,
@@ -35,7 +37,9 @@ struct NetworkOptions {
   std::string name = "coordinator";
   std::string token;
   LinkProfile link;
-  std::optional<Address> metrics;  // where Prometheus may ask
+  std::optional<Address> metrics;          // where Prometheus may ask
+  std::chrono::seconds absence_limit{15};  // PlacementSetup::absence_max and vacancy_max
+  std::chrono::seconds vacancy_limit{60};
 };
 /// Executors that join over the network. Listens at once: throws InputError if it cannot.
 ClusterRunner network_runner(const TrainOptions& options, const TrainingInputs& inputs,

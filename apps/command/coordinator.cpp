@@ -29,6 +29,10 @@ class CoordinatorCommand : public TrainingCommand {
                Kept::on_command_line_only);
     table.flag("insecure", cluster_.insecure, "allow plain connections beyond this machine",
                Kept::on_command_line_only);
+    table.integer("absence-limit", absence_seconds_, 1, 86'400,
+                  "seconds that an executor may be out of reach before its stages go to another");
+    table.integer("vacancy-limit", vacancy_seconds_, 1, 86'400,
+                  "seconds that stages without an executor wait for one before the run pauses");
     table.text("metrics", metrics_,
                "HOST:PORT (IPv4) for Prometheus; anybody may read it, so loopback only unless --insecure");
     cluster_.declare_token(table);
@@ -50,6 +54,8 @@ class CoordinatorCommand : public TrainingCommand {
     network.token = cluster_.shared_token();
     network.metrics = metrics_address();
     network.link = parse_link_profile(options().link, "--link");
+    network.absence_limit = std::chrono::seconds(absence_seconds_);
+    network.vacancy_limit = std::chrono::seconds(vacancy_seconds_);
     if (!network.security.is_tls() && network.token.empty()) {
       network.token = new_token();
       spdlog::info("executors join with --token {}", network.token);
@@ -79,6 +85,8 @@ class CoordinatorCommand : public TrainingCommand {
 
   std::string listen_;
   std::string metrics_;
+  std::uint64_t absence_seconds_ = 15;
+  std::uint64_t vacancy_seconds_ = 60;
   std::optional<std::uint64_t> executors_;
   ClusterOptions cluster_;
 };
