@@ -181,12 +181,19 @@ std::vector<std::byte> hello_bytes(const std::string& token) {
   return wire_bytes({FrameType::hello, to_wire(hello), {}});
 }
 
-RawSocket::RawSocket(const Address& address) : descriptor_(::socket(AF_INET, SOCK_STREAM, 0)) {
-  sockaddr_in to{};
-  to.sin_family = AF_INET;
-  to.sin_port = htons(address.port);
-  ::inet_pton(AF_INET, address.host.c_str(), &to.sin_addr);
-  if (::connect(descriptor_, reinterpret_cast<const sockaddr*>(&to), sizeof to) != 0) {
+RawSocket::RawSocket(const Address& address) {
+  const bool is_v6 = address.host.find(':') != std::string::npos;
+  sockaddr_in v4{};
+  v4.sin_family = AF_INET;
+  v4.sin_port = htons(address.port);
+  sockaddr_in6 v6{};
+  v6.sin6_family = AF_INET6;
+  v6.sin6_port = htons(address.port);
+  ::inet_pton(is_v6 ? AF_INET6 : AF_INET, address.host.c_str(),
+              is_v6 ? static_cast<void*>(&v6.sin6_addr) : static_cast<void*>(&v4.sin_addr));
+  const auto* to = is_v6 ? reinterpret_cast<const sockaddr*>(&v6) : reinterpret_cast<const sockaddr*>(&v4);
+  descriptor_ = ::socket(is_v6 ? AF_INET6 : AF_INET, SOCK_STREAM, 0);
+  if (::connect(descriptor_, to, is_v6 ? sizeof v6 : sizeof v4) != 0) {
     ::close(descriptor_);
     throw std::runtime_error("cannot connect to " + address.text());
   }

@@ -98,7 +98,7 @@ std::vector<std::byte> hello_bytes(const std::string& token);
 /// A plain socket that sends what it likes.
 class RawSocket {
  public:
-  /// Connects.
+  /// Connects to an IPv4 or IPv6 address.
   explicit RawSocket(const Address& address);
   explicit RawSocket(int descriptor) : descriptor_(descriptor) {}
   ~RawSocket();
@@ -115,7 +115,7 @@ class RawSocket {
   [[nodiscard]] int descriptor() const { return descriptor_; }
 
  private:
-  int descriptor_;
+  int descriptor_ = -1;
 };
 
 /// Listens on a free port of 127.0.0.1 without any protocol.
