@@ -171,7 +171,7 @@ typename I::result_type inspect(I& f, EntryCredit& x) {
 template <class I>
 typename I::result_type inspect(I& f, OutputAllowance& x) {
   return f(caf::meta::type_name("OutputAllowance"), x.next, x.accepted_entries, x.accepted_bytes,
-           x.allowed_entries, x.allowed_bytes, x.recovery_line);
+           x.allowed_entries, x.allowed_bytes, x.recovery_line, x.bytes_per_row);
 }
 template <class I>
 typename I::result_type inspect(I& f, ExecutorCard& x) {

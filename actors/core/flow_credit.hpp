@@ -25,6 +25,7 @@ struct OutputAllowance {
   std::uint64_t allowed_entries = 0;           // accepted_entries may rise to this
   std::uint64_t allowed_bytes = 0;             // accepted_bytes may rise to this
   WindowsDone recovery_line = WindowIndex{0};  // what the buffer knows of it
+  std::uint64_t bytes_per_row = 0;             // of the latest output accepted; 0: none was
 
   constexpr bool operator==(const OutputAllowance&) const = default;
 };

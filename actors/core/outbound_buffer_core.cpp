@@ -42,6 +42,8 @@ bool OutboundBufferCore::put(const Entry& entry) {
   held_bytes_peak_ = std::max(held_bytes_peak_, held_bytes_);
   ++accepted_entries_;
   accepted_bytes_ += bytes;
+  if (entry.layout && entry.layout->rows() > 0)
+    bytes_per_row_ = bytes / static_cast<std::uint64_t>(entry.layout->rows());
   next_ = position_after(*next_, setup_.micro_batches);
   return true;
 }
@@ -91,6 +93,7 @@ OutputAllowance OutboundBufferCore::allowance() const {
   allowance.allowed_entries = accepted_entries_ + (free_entries > unsent ? free_entries - unsent : 0);
   allowance.allowed_bytes = accepted_bytes_ + (setup_.bytes_max - held_bytes_);
   allowance.recovery_line = setup_.recovery_line;
+  allowance.bytes_per_row = bytes_per_row_;
   return allowance;
 }
 

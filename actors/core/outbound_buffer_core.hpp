@@ -60,6 +60,7 @@ class OutboundBufferCore {
   std::uint64_t held_bytes_peak_ = 0;
   std::uint64_t accepted_entries_ = 0;
   std::uint64_t accepted_bytes_ = 0;
+  std::uint64_t bytes_per_row_ = 0;  // of the latest
   std::uint64_t dropped_ = 0;
   std::uint64_t session_entries_ = 0;  // sent in this session
   std::uint64_t session_bytes_ = 0;

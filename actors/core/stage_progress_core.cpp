@@ -167,6 +167,8 @@ void StageProgressCore::allowance(const OutputAllowance& allowance) {
     sent_entries_ = allowance.accepted_entries;
     sent_bytes_ = allowance.accepted_bytes;
   }
+  // What an earlier life has made tells how large outputs are; the first one of this life may find no room.
+  if (bytes_per_row_ == 0) bytes_per_row_ = allowance.bytes_per_row;
   // Outputs on their way to the buffer are not in its word yet; the own totals count them.
   const BatchPosition next_output = allowance_ ? std::max(allowance_->next, allowance.next) : allowance.next;
   allowance_ = allowance;

@@ -46,7 +46,7 @@ TEST_CASE("messages that may leave the process come back as they were", "[protoc
   CHECK(round_trip(system, StageIndex{4}) == StageIndex{4});
   CHECK(round_trip(system, Incarnation{5}) == Incarnation{5});
   CHECK((round_trip(system, EntryCredit{7, 8}) == EntryCredit{7, 8}));
-  const OutputAllowance allowance{position, 1, 2, 3, 4, WindowIndex{2}};
+  const OutputAllowance allowance{position, 1, 2, 3, 4, WindowIndex{2}, 5};
   CHECK(round_trip(system, allowance) == allowance);
   const BoundaryHello hello = round_trip(system, BoundaryHello{9, position});
   CHECK(hello.session == 9);

@@ -115,6 +115,21 @@ TEST_CASE("a forward waits for credit and for room, unless its output is held al
   CHECK(core.next().kind == Kind::blocked);  // window 2 itself does not fit
 }
 
+TEST_CASE("a new life waits for room before its first output, since earlier lives tell its size",
+          "[progress]") {
+  StageProgressSetup setup = setup_of(true, 9);
+  setup.committed = WindowIndex{2};
+  StageProgressCore core(setup);
+  ask(core);
+  core.received(at_position(3, 0), 3);
+  core.allowance({at_position(3, 0), 4, 192, 9, 192, WindowIndex{1}, 16});
+  CHECK(core.next().kind == Kind::wait_output);  // window 2 will be released
+  core.allowance({at_position(3, 0), 4, 192, 9, 230, WindowIndex{2}, 16});
+  CHECK(core.next().kind == Kind::blocked);
+  core.allowance({at_position(3, 0), 4, 192, 9, 240, WindowIndex{2}, 16});
+  CHECK(core.next() == StageAction{Kind::forward, at_position(3, 0), true});
+}
+
 TEST_CASE("a run that ends earlier checkpoints the window that it ends with", "[progress]") {
   StageProgressCore core(setup_of(false, 9, 4));
   train_one(core, at_position(1, 0));
