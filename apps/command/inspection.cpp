@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "actors/checkpoint_files.hpp"
+#include "actors/journal_file.hpp"
 #include "apps/command/opened_model.hpp"
 #include "apps/command/run_folder.hpp"
 #include "apps/command/text_file.hpp"
@@ -120,6 +121,29 @@ void inspect_checkpoints(const fs::path& root, Inspection& inspection) {
   inspection.facts["durable"] = durable ? ordered_json(durable->value) : ordered_json();
 }
 
+/// What the latest session has promised and learnt.
+void inspect_journal(const fs::path& file, ordered_json& facts) {
+  const JournalContent content = read_journal(file);
+  facts["records"] = content.records.size();
+  facts["torn"] = content.torn;  // in the middle of a last record, which counts for nothing
+  const auto state = replay(content.records);
+  if (!state) return;
+  facts["session"] = state->session;
+  facts["over"] = state->over;
+  facts["granted"] = state->granted ? ordered_json(state->granted->value) : ordered_json();
+  ordered_json stages = ordered_json::array();
+  for (const auto& [stage, window] : state->durable) {
+    ordered_json entry = {{"stage", stage.value}, {"durable", window.value}};
+    const auto placed = state->placed.find(stage);
+    if (placed != state->placed.end()) {
+      entry["executor"] = placed->second.node;
+      entry["placement"] = placed->second.placement.value;
+    }
+    stages.push_back(std::move(entry));
+  }
+  facts["stages"] = std::move(stages);
+}
+
 void inspect_run(const fs::path& path, Inspection& inspection) {
   const RunFolder folder(path);
   look(inspection, [&] {
@@ -131,6 +155,9 @@ void inspect_run(const fs::path& path, Inspection& inspection) {
     inspection.problems.insert(inspection.problems.end(), checkpoints.problems.begin(),
                                checkpoints.problems.end());
   });
+  if (fs::exists(folder.journal())) {
+    look(inspection, [&] { inspect_journal(folder.journal(), inspection.facts["journal"]); });
+  }
   if (!fs::exists(folder.summary())) return;
   look(inspection, [&] {
     const auto summary = ordered_json::parse(read_text_file(folder.summary()), nullptr, false);

@@ -116,5 +116,24 @@ TEST_CASE("whatever connections break, all messages arrive once and in order", "
   }
 }
 
+TEST_CASE("a conversation that begins anew counts from the start and gives back what was not heard",
+          "[message stream]") {
+  MessageStreamCore core;
+  REQUIRE(core.push("a"));
+  REQUIRE(core.push("b"));
+  REQUIRE(core.resume(0));
+  REQUIRE(core.next_to_send() != nullptr);
+  REQUIRE(core.acknowledged(1));
+  REQUIRE(core.received(0) == MessageStreamCore::Reception::deliver);
+  const auto unheard = core.restart();
+  REQUIRE(unheard.size() == 1);
+  CHECK(unheard.front().body == "b");
+  CHECK_FALSE(core.connected());
+  CHECK(core.lacking() == 0);
+  REQUIRE(core.push("c"));
+  REQUIRE(core.resume(0));
+  CHECK(core.next_to_send()->number == 0);
+}
+
 }  // namespace
 }  // namespace zerolock

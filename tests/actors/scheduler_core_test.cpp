@@ -108,6 +108,35 @@ TEST_CASE("a run that is stopped before it starts still ends with its calibratio
   CHECK(core.durable(StageIndex{0}, WindowIndex{0}).finished);
 }
 
+TEST_CASE("a scheduler that starts again keeps what was promised and goes on from what was durable",
+          "[scheduler]") {
+  SchedulerCore core({2, WindowIndex{1}, WindowIndex{9}, 3, 2});
+  JournalState journal;
+  journal.granted = WindowIndex{6};
+  journal.durable = {{StageIndex{0}, WindowIndex{5}}, {StageIndex{1}, WindowIndex{4}}};
+  core.remember(journal);
+  const SchedulerOrders orders = core.start();
+  CHECK(orders.grant == WindowIndex{6});
+  CHECK(orders.recovery_line == WindowIndex{4});
+  // What the stages say again changes nothing that was not so.
+  CHECK(core.durable(StageIndex{0}, WindowIndex{5}) == SchedulerOrders{});
+  CHECK(core.committed(StageIndex{0}, Incarnation{1}, WindowIndex{6}) == SchedulerOrders{});
+  CHECK(core.committed(StageIndex{1}, Incarnation{1}, WindowIndex{5}).grant == WindowIndex{7});
+}
+
+TEST_CASE("a run that was to end when its scheduler stopped still ends there", "[scheduler]") {
+  SchedulerCore core({1, WindowIndex{1}, WindowIndex{9}, 3, 2});
+  JournalState journal;
+  journal.granted = WindowIndex{3};
+  journal.ends_at = WindowIndex{3};
+  journal.durable = {{StageIndex{0}, WindowIndex{2}}};
+  core.remember(journal);
+  CHECK_FALSE(core.start().finished);
+  CHECK(core.stopping());
+  CHECK(core.last_window() == WindowIndex{3});
+  CHECK(core.durable(StageIndex{0}, WindowIndex{3}).finished);
+}
+
 TEST_CASE("a report beyond the grant is refused", "[scheduler]") {
   SchedulerCore core({2, WindowIndex{1}, WindowIndex{9}, 2, 2});
   core.start();
