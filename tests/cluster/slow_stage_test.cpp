@@ -1,5 +1,6 @@
 // A last stage that is fifty times slower than the others, each stage a process.
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <csignal>
@@ -52,11 +53,15 @@ class SlowedProcess {
 TEST_CASE("while the last stage is fifty times slower no process grows, and nothing is lost") {
   const TinyWorkplace place;
   // 600 micro-batches; window 18 ends with the 108th, window 84 with the 504th.
-  const std::vector<std::string> flags{"--stages",     "3", "--windows", "100", "--batch", "16",
-                                       "--accumulate", "6", "--json"};
-  const json threads = summary_of(run_zerolock(place.train("threads", flags)));
-  CommandProcess training(place.train(
-      "run", flags + std::vector<std::string>{"--placement", "processes", "--log-level", "debug"}));
+  const auto job = [&place](const std::string& out, const std::vector<std::string>& more) {
+    std::vector<std::string> arguments = place.train(
+        out,
+        std::vector<std::string>{"--stages", "3", "--windows", "100", "--accumulate", "6", "--json"} + more);
+    *std::next(std::find(arguments.begin(), arguments.end(), "--batch")) = "16";
+    return arguments;
+  };
+  const json threads = summary_of(run_zerolock(job("threads", {})));
+  CommandProcess training(job("run", {"--placement", "processes", "--log-level", "debug"}));
   REQUIRE(training.wait_for_error_text("executor stage-0002 has joined"));
   REQUIRE(training.wait_for_error_text("info: window 2"));
   std::map<std::string, pid_t> processes = executors_of(training.id());

@@ -132,7 +132,7 @@ class Cycle {
   }
 
  private:
-  [[nodiscard]] std::vector<std::string> flags() const { return {"--windows", stopped_ ? "100000" : "200"}; }
+  [[nodiscard]] std::vector<std::string> flags() const { return {"--windows", stopped_ ? "1000" : "20"}; }
 
   void end(CommandProcess& process) const {
     if (stopped_) process.signal(SIGINT);
