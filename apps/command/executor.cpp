@@ -44,7 +44,7 @@ class ExecutorCommand : public Command {
                "HOST:PORT for downstream stages; otherwise any port of the address that reaches --join");
     table.text("memory-limit", memory_limit_, "what its stages may use, as in 4GiB; told to the coordinator");
     table.integer("threads", threads_, 1, 1024,
-                  "compute threads of each stage; the adapter's bits are those of all others with 1 only");
+                  "compute threads of each stage; with more than 1 the adapter's bits may be others");
     table.text("device", device_, "what its stages compute on: cpu");
     table.flag("model-unchecked", model_unchecked_, "trust --model to be the coordinator's, unread");
     table.flag("end-with-parent", end_with_parent_, "end when the process that started this one does");
