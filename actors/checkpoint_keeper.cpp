@@ -2,6 +2,7 @@
 
 #include "actors/checkpoint_files.hpp"
 #include "actors/failure.hpp"
+#include "actors/fault_call.hpp"
 
 namespace zerolock {
 namespace {
@@ -38,7 +39,7 @@ class CheckpointKeeper final : public CheckpointKeeperActor::base {
   void save(Incarnation incarnation, const StageState& state) {
     const BatchPosition position{state.window, 0};
     const auto reached = [&](FaultPoint point) {
-      if (setup_.fault) setup_.fault(point, setup_.stage, incarnation, position);
+      pass_fault_point(this, setup_.fault, point, setup_.stage, incarnation, position);
     };
     TraceSpan span{TraceSpan::Kind::checkpoint, setup_.stage, incarnation, position, now(), {}};
     write_checkpoint(setup_.root, setup_.stage, state, reached);

@@ -2,9 +2,11 @@
 
 #include <ATen/Parallel.h>
 
+#include <map>
 #include <optional>
 
 #include "actors/failure.hpp"
+#include "actors/fault_call.hpp"
 #include "tensors/base/error.hpp"
 
 namespace zerolock {
@@ -63,6 +65,11 @@ class StageWorker final : public StageWorkerActor::base {
               progress_.allowance(allowance);
               work();
             },
+            [this](gradient_atom, const OutputGradient& gradient) {
+              progress_.gradient_received(gradient.position);
+              gradients_.emplace(gradient.position, gradient.gradient);
+              work();
+            },
             [this](durable_atom, WindowIndex window) {
               progress_.made_durable(window);
               work();
@@ -87,8 +94,8 @@ class StageWorker final : public StageWorkerActor::base {
  private:
   [[nodiscard]] Clock::duration now() const { return Clock::now() - setup_.run_start; }
 
-  void reached(FaultPoint point, const BatchPosition& position) const {
-    if (setup_.fault) setup_.fault(point, setup_.stage, setup_.incarnation, position);
+  void reached(FaultPoint point, const BatchPosition& position) {
+    pass_fault_point(this, setup_.fault, point, setup_.stage, setup_.incarnation, position);
   }
 
   void on_start() {
@@ -124,7 +131,10 @@ class StageWorker final : public StageWorkerActor::base {
   }
 
   void work(FaultPoint point, const BatchPosition& position) {
-    reached(point, position);
+    {
+      const ComputeScope scope(setup_.watch, ComputeStep::receive, position);
+      reached(point, position);
+    }
     work();
   }
 
@@ -177,6 +187,7 @@ class StageWorker final : public StageWorkerActor::base {
 
   /// The hidden state leaves before the backward begins: the next stage works on it meanwhile.
   void forward(const StageAction& action) {
+    const ComputeScope scope(setup_.watch, ComputeStep::forward, action.position);
     reached(FaultPoint::forward_begin, action.position);
     const auto begin = now();
     at::Tensor hidden = backend_->begin(entry_);
@@ -197,6 +208,7 @@ class StageWorker final : public StageWorkerActor::base {
   }
 
   void calibrate(const StageAction& action) {
+    const ComputeScope scope(setup_.watch, ComputeStep::calibration, action.position);
     reached(FaultPoint::forward_begin, action.position);
     const auto begin = now();
     at::Tensor hidden = backend_->calibrate_begin(entry_);
@@ -206,6 +218,7 @@ class StageWorker final : public StageWorkerActor::base {
   }
 
   void hand_over_targets(const BatchPosition& position) {
+    const ComputeScope scope(setup_.watch, ComputeStep::fit, position);
     const CalibrationTargets targets{backend_->calibration_targets()};
     if (!targets.rows.defined()) throw InputError("calibration data", "has no supervised row to fit to");
     reached(FaultPoint::targets_made, position);
@@ -215,6 +228,7 @@ class StageWorker final : public StageWorkerActor::base {
   }
 
   void fit(const BatchPosition& position) {
+    const ComputeScope scope(setup_.watch, ComputeStep::fit, position);
     reached(FaultPoint::fit_begin, position);
     const auto begin = now();
     backend_->calibrate_finish(targets_.rows);
@@ -228,14 +242,30 @@ class StageWorker final : public StageWorkerActor::base {
   }
 
   void backward(const BatchPosition& position) {
+    const ComputeScope scope(setup_.watch, ComputeStep::backward, position);
     const auto begin = now();
-    tally_.add(backend_->finish(position));
+    if (setup_.progress.gradients_return) {
+      backpropagate(position);
+    } else {
+      tally_.add(backend_->finish(position));
+    }
     account_for(TraceSpan::Kind::backward, position, begin);
     reached(FaultPoint::backward, position);
     progress_.trained();
   }
 
+  /// The gradient goes back the way the entry came.
+  void backpropagate(const BatchPosition& position) {
+    at::Tensor gradient;
+    if (setup_.progress.has_downstream) gradient = std::move(gradients_.extract(position).mapped());
+    BackwardResult result = backend_->backpropagate(position, std::move(gradient));
+    tally_.add(result.report);
+    if (setup_.stage.value == 0) return;
+    send(setup_.inbound, gradient_atom::value, OutputGradient{position, std::move(result.input_gradient)});
+  }
+
   void step(const BatchPosition& position) {
+    const ComputeScope scope(setup_.watch, ComputeStep::step, position);
     const auto begin = now();
     const StepReport report = backend_->step(position.window);
     account_for(TraceSpan::Kind::step, position, begin);
@@ -248,6 +278,7 @@ class StageWorker final : public StageWorkerActor::base {
   }
 
   void checkpoint(WindowIndex window) {
+    const ComputeScope compute(setup_.watch, ComputeStep::copy, {window, 0});
     const MemoryScope scope(MemoryComponent::optimizer);
     StageState state = backend_->state();
     state.window = window;
@@ -297,8 +328,9 @@ class StageWorker final : public StageWorkerActor::base {
   StageWorkerSetup setup_;
   StageProgressCore progress_;
   std::unique_ptr<StageBackend> backend_;
-  Entry entry_;                 // received, and not forwarded yet
-  CalibrationTargets targets_;  // given by the coordinator, until the fit
+  Entry entry_;                                    // received, and not forwarded yet
+  std::map<BatchPosition, at::Tensor> gradients_;  // received, and without their backward yet
+  CalibrationTargets targets_;                     // given by the coordinator, until the fit
   WindowTally tally_;
   std::vector<TraceSpan> spans_;
   std::optional<Waiting> waiting_;

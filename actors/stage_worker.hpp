@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 
+#include "actors/compute_watch.hpp"
 #include "actors/core/fault_point.hpp"
 #include "actors/core/stage_progress_core.hpp"
 #include "actors/protocol.hpp"
@@ -24,6 +25,7 @@ struct StageWorkerSetup {
   std::function<std::unique_ptr<StageBackend>()> make_backend;  // called in the worker's thread
   MemoryAccount* account = nullptr;                             // of the stage; outlives the worker
   FaultHook fault;                                              // may be empty
+  std::shared_ptr<ComputeWatch> watch;                          // may be null
   HiddenStateBufferActor inbound;
   OutboundBufferActor outbound;  // invalid for the last stage
   CheckpointKeeperActor keeper;

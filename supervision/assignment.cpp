@@ -60,6 +60,7 @@ void check(const Assignment& assignment, const std::string& where) {
   }
   if (assignment.first_window.value == 0) refuse("first_window", "must be at least 1");
   if (assignment.checkpoint_every == 0) refuse("checkpoint_every", "must be at least 1");
+  if (assignment.hang_after_milliseconds == 0) refuse("hang_after_milliseconds", "must be at least 1");
   if (assignment.depth == 0) refuse("depth", "must be at least 1");
   if (assignment.buffer_bytes_max == 0) refuse("buffer_bytes_max", "must be at least 1");
   if (assignment.rows_max <= 0 || assignment.sequences_max <= 0) refuse("rows_max", "must be at least 1");
@@ -81,6 +82,8 @@ std::string assignment_text(const Assignment& assignment) {
   for (const LayerRange& range : assignment.partition) partition.push_back({range.first, range.last});
   Json hosted = Json::array();
   for (const StageIndex stage : assignment.hosted) hosted.push_back(stage.value);
+  Json faults = Json::array();
+  for (const Fault& fault : assignment.faults) faults.push_back(to_string(fault));
   Json placements = Json::array();
   for (const Placement placement : assignment.placements) placements.push_back(placement.value);
   const Json text = {{"run_id", assignment.run_id},
@@ -99,6 +102,8 @@ std::string assignment_text(const Assignment& assignment) {
                      {"checkpoint_every", assignment.checkpoint_every},
                      {"restarts_max", assignment.restarts_max},
                      {"restart_seconds", assignment.restart_seconds},
+                     {"hang_after_milliseconds", assignment.hang_after_milliseconds},
+                     {"faults", faults},
                      {"depth", assignment.depth},
                      {"buffer_bytes_max", assignment.buffer_bytes_max},
                      {"rows_max", assignment.rows_max},
@@ -139,6 +144,10 @@ Assignment assignment_from_text(const std::string& where, const std::string& tex
     assignment.checkpoint_every = json.at("checkpoint_every").get<std::uint64_t>();
     assignment.restarts_max = json.at("restarts_max").get<std::uint64_t>();
     assignment.restart_seconds = json.at("restart_seconds").get<std::uint64_t>();
+    assignment.hang_after_milliseconds = json.at("hang_after_milliseconds").get<std::uint64_t>();
+    for (const Json& fault : json.at("faults")) {
+      assignment.faults.push_back(parse_fault(fault.get<std::string>(), where + ": faults"));
+    }
     assignment.depth = json.at("depth").get<std::uint64_t>();
     assignment.buffer_bytes_max = json.at("buffer_bytes_max").get<std::uint64_t>();
     assignment.rows_max = json.at("rows_max").get<std::int64_t>();

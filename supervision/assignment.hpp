@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "actors/core/fault_plan.hpp"
 #include "actors/core/micro_batch_counts.hpp"
 #include "actors/core/placement_core.hpp"
 #include "tensors/base/indices.hpp"
@@ -41,6 +42,8 @@ struct Assignment {
   std::uint64_t checkpoint_every = 1;
   std::uint64_t restarts_max = 5;
   std::uint64_t restart_seconds = 60;
+  std::uint64_t hang_after_milliseconds = 30'000;  // a compute step is never given up before
+  std::vector<Fault> faults;                       // to inject; of any stages
 
   std::uint64_t depth = 4;
   std::uint64_t buffer_bytes_max = 0;

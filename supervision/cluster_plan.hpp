@@ -11,6 +11,7 @@
 
 #include "actors/core/journal.hpp"
 #include "actors/core/reports.hpp"
+#include "actors/core/training_schedule.hpp"
 #include "tensors/base/indices.hpp"
 #include "tensors/base/memory_account.hpp"
 #include "tensors/training/stage_backend.hpp"
@@ -24,6 +25,7 @@ struct ClusterPlan {
   std::uint64_t stages = 1;
   WindowIndex first_window{1};  // the first to train; resumed states belong to the one before
   WindowIndex last_window{1};
+  TrainingSchedule schedule = TrainingSchedule::zerolock;  // the backends must have its gradient_reach
   /// Some stage has a readout that is fitted before training. A run from window 1 without resumed states then
   /// begins with window 0, the provider's calibration rows, of which there must be some; each stage must have
   /// room for all of their hidden states within buffer_bytes_max. A run that resumes has what was fitted in
@@ -36,11 +38,12 @@ struct ClusterPlan {
   std::vector<StageState> resume_from;  // empty, or a state for each stage, of the window before first_window
   std::filesystem::path journal;        // file; empty: what is promised lasts as long as the process
   std::string session;                  // names what lies between two orderly ends of the run
-  /// This session's journal, of a coordinator that has not come to an end: its executors may still be at work,
-  /// and go on. The windows of the plan are then those of the session.
+  /// This session's journal, of a coordinator that has not come to an end: its executors may still be at
+  /// work, and go on. The windows of the plan are then those of the session.
   std::optional<JournalState> recovers;
   std::uint64_t restarts_max = 5;  // of one stage within restart_period, then the run stops with the causes
   std::chrono::seconds restart_period{60};
+  std::chrono::milliseconds hang_after{30'000};  // no compute step is given up before
 };
 
 /// Called from one actor, in order. Must not block.
@@ -69,6 +72,7 @@ struct ClusterOutcome {
   WindowIndex durable;               // the recovery line: what --resume goes on from
   std::vector<StageOutcome> stages;  // finished and stopped
   std::string failure;               // failed: the chain of causes, one line
+  bool hangs = false;                // failed: a thread of this process will not end; see run_cluster
   bool bad_input = false;            // failed: `failure` is the message of an InputError: exit status 2
 };
 

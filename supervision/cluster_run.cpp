@@ -17,6 +17,8 @@ void check(const ClusterPlan& plan) {
   ZEROLOCK_INVARIANT(plan.first_window.value > 0, "training windows count from 1");
   ZEROLOCK_INVARIANT(plan.depth > 0 && plan.buffer_bytes_max > 0 && plan.checkpoint_every > 0,
                      "bounds are positive");
+  ZEROLOCK_INVARIANT(!plan.calibrate || gradient_reach(plan.schedule) == GradientReach::stage,
+                     "only stages with losses of their own are calibrated");
   ZEROLOCK_INVARIANT(plan.resume_from.empty() || plan.resume_from.size() == plan.stages,
                      "a state for each stage, or none");
   for (const StageState& state : plan.resume_from) {
@@ -29,6 +31,8 @@ void check(const ClusterPlan& plan) {
 /// whole windows, and the window that is being worked on.
 std::uint64_t ahead_windows(const ClusterPlan& plan, const MicroBatchProvider& batches) {
   if (plan.last_window < plan.first_window) return 1;
+  // Its first stage forwards as many micro-batches ahead as there are stages, however small windows are.
+  if (plan.schedule == TrainingSchedule::pipedream) return plan.stages + 1;
   const std::uint64_t micro_batches = batches.micro_batches(plan.first_window);
   return (plan.stages + micro_batches) / micro_batches + 1;
 }
@@ -89,6 +93,13 @@ RunEnd await_end(caf::scoped_actor& self, const CoordinatorSupervisorActor& coor
   return end;
 }
 
+/// The actors of a run, and who speaks for the caller.
+struct RunActors {
+  ActorSystemConfig config;
+  caf::actor_system system{config};
+  caf::scoped_actor self{system};
+};
+
 ClusterOutcome outcome_of(const ClusterPlan& plan, const RunEnd& end) {
   ClusterOutcome outcome;
   outcome.failure = end.failure;
@@ -115,15 +126,16 @@ bool calibrates(const ClusterPlan& plan) {
 ClusterOutcome run_cluster(const ClusterPlan& plan, const std::shared_ptr<const MicroBatchProvider>& batches,
                            MemoryAccount& source_account, const std::function<bool()>& stop_requested,
                            const ClusterObserver& observer, SpawnExecutors spawn_executors,
-                           const std::function<void()>& forget_executors) {
+                           const std::function<void()>& forget_executors,
+                           const std::shared_ptr<const std::atomic<bool>>& hangs) {
   check(plan);
   ZEROLOCK_INVARIANT(!calibrates(plan) || batches->micro_batches(WindowIndex{0}) > 0,
                      "a run that calibrates has rows to do so");
   RunEnd end;
+  bool left_behind = false;
   {
-    ActorSystemConfig config;
-    caf::actor_system system(config);
-    caf::scoped_actor self(system);
+    auto actors = std::make_unique<RunActors>();
+    caf::scoped_actor& self = actors->self;
     CoordinatorSetup setup =
         set_up(plan, batches, source_account, stop_requested, observer, std::move(spawn_executors));
     setup.owner = caf::actor_cast<caf::actor>(self);
@@ -132,9 +144,16 @@ ClusterOutcome run_cluster(const ClusterPlan& plan, const std::shared_ptr<const 
     coordinator = nullptr;
     forget_executors();
     // The coordinator speaks last; if it could not, its children follow it on their own.
-    self->await_all_other_actors_done();
+    left_behind = hangs && hangs->load();
+    if (left_behind) {
+      static_cast<void>(actors.release());
+    } else {
+      self->await_all_other_actors_done();
+    }
   }
-  return outcome_of(plan, end);
+  ClusterOutcome outcome = outcome_of(plan, end);
+  outcome.hangs = left_behind;
+  return outcome;
 }
 
 }  // namespace zerolock

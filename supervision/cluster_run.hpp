@@ -1,6 +1,7 @@
 #pragma once
 /// One run from its plan to its outcome, wherever its stages are.
 
+#include <atomic>
 #include <functional>
 #include <memory>
 
@@ -15,11 +16,14 @@ namespace zerolock {
 /// stage then finishes the same last window and makes it durable. The token ids of the batch source are
 /// charged to `source_account`. Whatever `spawn_executors` spawns must leave the checkpoints of every durable
 /// window below plan.checkpoints; `forget_executors` is called once they have ended, and lets go of what was
-/// kept of them elsewhere.
+/// kept of them elsewhere. Once
+/// `hangs` is true the actors are left behind, since a thread of them will not end: whatever they refer to
+/// has to live as long as the process, which should end soon.
 ClusterOutcome run_cluster(
     const ClusterPlan& plan, const std::shared_ptr<const MicroBatchProvider>& batches,
     MemoryAccount& source_account, const std::function<bool()>& stop_requested,
     const ClusterObserver& observer, SpawnExecutors spawn_executors,
-    const std::function<void()>& forget_executors = [] {});
+    const std::function<void()>& forget_executors = [] {},
+    const std::shared_ptr<const std::atomic<bool>>& hangs = nullptr);
 
 }  // namespace zerolock

@@ -12,6 +12,7 @@
 #include "actors/remote/inbound_link.hpp"
 #include "supervision/children.hpp"
 #include "supervision/executor_supervisor.hpp"
+#include "supervision/fault_injector.hpp"
 #include "tensors/base/error.hpp"
 
 namespace zerolock {
@@ -138,6 +139,8 @@ class ExecutorRoot final : public ExecutorRootActor::base {
       }
     } else if (const auto* downstream = std::get_if<control::DownstreamMoved>(&received.message)) {
       setup_.entrance->admit(downstream->boundary, {downstream->node, false, "", downstream->placement});
+    } else if (const auto* ordered = std::get_if<control::FaultOrdered>(&received.message)) {
+      if (injector_) injector_->add(parse_fault(ordered->fault, "the coordinator's fault"));
     } else if (std::holds_alternative<control::SummaryWanted>(received.message)) {
       summarise();
     } else if (const auto* over = std::get_if<control::RunOver>(&received.message)) {
@@ -155,9 +158,10 @@ class ExecutorRoot final : public ExecutorRootActor::base {
     for (std::size_t i = 0; i < hosted_; ++i)
       running.push_back({assignment.hosted[i], assignment.placements[i]});
     send(link_, running_atom::value, assignment.session, running);
-    door_ = spawn_boundary_door(*this, terms_of(assignment, false));
+    injector_ = injector_for(assignment);
+    door_ = spawn_boundary_door(*this, boundary_terms(assignment, false));
     children_.started(door_child, caf::actor_cast<caf::actor>(door_));
-    setup_.entrance->open(assignment.run_id, terms_of(assignment, false), setup_.plan.link,
+    setup_.entrance->open(assignment.run_id, boundary_terms(assignment, false), setup_.plan.link,
                           assignment.downstreams, door_);
     ExecutorSetup executor;
     executor.card = setup_.plan.card;
@@ -177,6 +181,39 @@ class ExecutorRoot final : public ExecutorRootActor::base {
     setup_.plan.note("runs stage " + names + " of run " + assignment.run_id);
   }
 
+  [[nodiscard]] BoundaryTerms boundary_terms(const Assignment& assignment, bool token_ids) const {
+    BoundaryTerms terms = terms_of(assignment, token_ids);
+    terms.faults = link_faults_;
+    return terms;
+  }
+
+  /// Faults happen in the first placement of their stage: where they have ended a process, its successor must
+  /// not meet them again.
+  [[nodiscard]] std::shared_ptr<FaultInjector> injector_for(const Assignment& assignment) const {
+    std::vector<Fault> faults;
+    for (const Fault& fault : assignment.faults) {
+      for (std::size_t i = 0; i < assignment.hosted.size(); ++i) {
+        const bool first = assignment.placements[i] == Placement{1};
+        if (assignment.hosted[i] == fault.stage && first) faults.push_back(fault);
+      }
+    }
+    FaultTargets targets;
+    targets.checkpoints = checkpoints();
+    targets.drop_links = [links = link_faults_](StageIndex) { links->drop("an injected fault"); };
+    targets.corrupt_next_frame = [links = link_faults_](StageIndex) { links->damage_next_entry(); };
+    targets.note = setup_.plan.note_fault ? setup_.plan.note_fault : setup_.plan.note;
+    return std::make_shared<FaultInjector>(std::move(faults), std::move(targets));
+  }
+
+  /// A worker that hangs may outlive this actor, and keeps what it hangs in.
+  [[nodiscard]] FaultHook fault_hook() const {
+    return [injector = injector_, ordered = injector_->hook(), given = setup_.plan.fault](
+               FaultPoint point, StageIndex stage, Incarnation incarnation, const BatchPosition& position) {
+      if (given) given(point, stage, incarnation, position);
+      ordered(point, stage, incarnation, position);
+    };
+  }
+
   [[nodiscard]] StageCommons commons_of(const Assignment& assignment) const {
     StageCommons commons;
     commons.stages = assignment.partition.size();
@@ -191,7 +228,9 @@ class ExecutorRoot final : public ExecutorRootActor::base {
     commons.intensity.restarts_max = assignment.restarts_max;
     commons.intensity.period = std::chrono::seconds(assignment.restart_seconds);
     commons.run_start = std::chrono::steady_clock::now();
-    commons.fault = setup_.plan.fault;
+    commons.fault = fault_hook();
+    commons.compute_limits.floor = std::chrono::milliseconds(assignment.hang_after_milliseconds);
+    commons.hangs = setup_.hangs;
     commons.scheduler = SchedulerActor{link_};
     commons.targets = TargetsHolderActor{link_};
     commons.recorder = RunRecorderActor{link_};
@@ -232,7 +271,7 @@ class ExecutorRoot final : public ExecutorRootActor::base {
     if (!upstream.coordinator && link.upstream_known) {
       address = parse_address(upstream.address, "the upstream's address");
     }
-    link.terms = terms_of(assignment, boundary.value == 0);
+    link.terms = boundary_terms(assignment, boundary.value == 0);
     link.network = setup_.network;
     link.dial =
         dial_to(address, {upstream.coordinator ? NodeRole::coordinator : NodeRole::executor, upstream.node},
@@ -320,6 +359,8 @@ class ExecutorRoot final : public ExecutorRootActor::base {
   ExecutorSupervisorActor supervisor_;
   std::map<StageIndex, MovableInboundLinkActor> inbound_links_;  // by boundary
   std::map<StageIndex, WindowIndex> initial_;                    // windows of the states that have been sent
+  const std::shared_ptr<LinkFaults> link_faults_ = std::make_shared<LinkFaults>();
+  std::shared_ptr<FaultInjector> injector_;  // once there are stages
   std::uint64_t hosted_ = 0;
   ExecutorEnd end_;
   bool closing_ = false;

@@ -5,6 +5,10 @@
 #include <memory>
 #include <vector>
 
+#include <atomic>
+#include <memory>
+#include <vector>
+
 #include "actors/remote/coordinator_link.hpp"
 #include "supervision/boundary_entrance.hpp"
 #include "supervision/executor_run.hpp"
@@ -21,6 +25,8 @@ struct ExecutorRootSetup {
   /// Of the stages that it will host; they outlive all actors and tensors.
   std::shared_ptr<std::vector<std::unique_ptr<MemoryAccount>>> accounts;
   caf::actor owner;  // hears ExecutorEnd
+  /// Set when a stage's thread hangs, so that not all actors will end.
+  std::shared_ptr<std::atomic<bool>> hangs = std::make_shared<std::atomic<bool>>(false);
 };
 
 using ended_atom = caf::atom_constant<caf::atom("ended")>;

@@ -85,9 +85,11 @@ ExecutorEnd run_executor(const ExecutorPlan& given) {
   caf::actor_system system(config);
   caf::scoped_actor self(system);
   ExecutorRootSetup setup{plan, network, entrance, accounts, caf::actor_cast<caf::actor>(self)};
+  const auto hangs = setup.hangs;
   auto root = spawn_executor_root(*self.ptr(), std::move(setup));
   const ExecutorEnd end = await_end(self, root, plan.stop_requested);
   root = nullptr;
+  if (*hangs && plan.abandon) plan.abandon(end);
   self->await_all_other_actors_done();
   return end;
 }

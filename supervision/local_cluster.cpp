@@ -1,5 +1,6 @@
 #include "supervision/local_cluster.hpp"
 
+#include <atomic>
 #include <chrono>
 #include <thread>
 
@@ -18,6 +19,7 @@ StageCommons stage_commons(const ClusterPlan& plan, const std::shared_ptr<const 
   commons.calibrates = calibrates(plan);
   commons.checkpoints = {plan.checkpoint_every,
                          std::max(plan.last_window, WindowIndex{plan.first_window.value - 1})};
+  commons.schedule = plan.schedule;
   commons.micro_batches = [batches](WindowIndex window) { return batches->micro_batches(window); };
   commons.depth = plan.depth;
   commons.buffer_bytes_max = plan.buffer_bytes_max;
@@ -26,6 +28,7 @@ StageCommons stage_commons(const ClusterPlan& plan, const std::shared_ptr<const 
   commons.intensity.period = plan.restart_period;
   commons.run_start = std::chrono::steady_clock::now();
   commons.fault = fault_hook;
+  commons.compute_limits.floor = plan.hang_after;
   return commons;
 }
 
@@ -54,12 +57,14 @@ ClusterOutcome run_local_cluster(const ClusterPlan& plan, std::shared_ptr<const 
                                  const std::function<bool()>& stop_requested, const ClusterObserver& observer,
                                  FaultHook fault_hook) {
   ZEROLOCK_INVARIANT(plan.stages > 0 && accounts.size() == plan.stages, "one account for each stage");
+  const auto hangs = std::make_shared<std::atomic<bool>>(false);
   const auto spawn = [&](caf::local_actor& parent, const CoordinatorPorts& ports) -> ExecutorsActor {
     ExecutorSetup executor;
     executor.card.name = "local";
     executor.card.version = program_version;
     executor.card.cores = std::max(1u, std::thread::hardware_concurrency());
     StageCommons commons = stage_commons(plan, batches, fault_hook);
+    commons.hangs = hangs;
     commons.recorder = ports.recorder;
     commons.scheduler = ports.scheduler;
     commons.targets = ports.targets;
@@ -69,7 +74,8 @@ ClusterOutcome run_local_cluster(const ClusterPlan& plan, std::shared_ptr<const 
     executor.source = ports.source;
     return spawn_executor_supervisor(parent, std::move(executor));
   };
-  return run_cluster(plan, batches, *accounts.front(), stop_requested, observer, spawn);
+  return run_cluster(
+      plan, batches, *accounts.front(), stop_requested, observer, spawn, [] {}, hangs);
 }
 
 }  // namespace zerolock

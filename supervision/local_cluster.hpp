@@ -14,7 +14,8 @@ namespace zerolock {
 /// Makes a stage's backend, in the thread that will use it, each time the stage worker starts.
 using BackendFactory = std::function<std::unique_ptr<StageBackend>(StageIndex, MemoryAccount&)>;
 
-/// run_cluster with all stages in this process. `accounts` has one account per stage.
+/// run_cluster with all stages in this process. `accounts` has one account per stage. After an
+/// outcome that `hangs`, a thread still uses accounts, batches, backends and fault hook.
 ClusterOutcome run_local_cluster(const ClusterPlan& plan, std::shared_ptr<const MicroBatchProvider> batches,
                                  const BackendFactory& make_backend,
                                  std::vector<std::unique_ptr<MemoryAccount>>& accounts,

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "actors/deadlines.hpp"
+#include "supervision/fault_orders.hpp"
 #include "tensors/base/error.hpp"
 #include "tensors/files/safetensors.hpp"
 
@@ -57,7 +58,8 @@ void RemoteCluster::lost(const std::string& node, const std::string& cause) {
 HelloAnswer RemoteCluster::answer(const Hello& hello) {
   if (const std::string reason = refusal_of(hello, options_.run_id); !reason.empty()) return Refusal{reason};
   // Any node of the cluster may look, the coordinator's own machine too.
-  if (hello.node.role != NodeRole::executor && hello.purpose != ConnectionPurpose::status) {
+  if (hello.node.role != NodeRole::executor && hello.purpose != ConnectionPurpose::status &&
+      hello.purpose != ConnectionPurpose::inject) {
     return Refusal{"only executors are let in here"};
   }
   switch (hello.purpose) {
@@ -70,6 +72,8 @@ HelloAnswer RemoteCluster::answer(const Hello& hello) {
     case ConnectionPurpose::weights:
       if (options_.weights) return HelloAccepted{options_.weights->options()};
       break;
+    case ConnectionPurpose::inject:
+      return HelloAccepted{fault_taker_options()};
     case ConnectionPurpose::status:
       return status_ ? status_->answer() : Refusal{"this run is not shown"};
   }
@@ -89,12 +93,27 @@ void RemoteCluster::accepted(const std::shared_ptr<Connection>& connection, cons
     status_->serve(connection);
     return;
   }
+  if (hello.purpose == ConnectionPurpose::inject) {
+    serve_fault_order(connection, [this](const Fault& fault) { return order(fault); });
+    return;
+  }
   const std::lock_guard lock(mutex_);
   if (executors_) {
     caf::anon_send(executors_, accept_atom::value, hello.node.name, AcceptedConnection{connection});
   } else {
     connection->close("no run is here yet");
   }
+}
+
+std::string RemoteCluster::order(const Fault& fault) {
+  const std::lock_guard lock(mutex_);
+  if (!executors_) return "no run is here yet";
+  if (fault.stage.value >= stages_) {
+    return "stage " + std::to_string(fault.stage.value) + " is not there; the run has " +
+           std::to_string(stages_) + " stages";
+  }
+  caf::anon_send(executors_, inject_atom::value, fault.stage, to_string(fault));
+  return {};
 }
 
 ClusterOutcome RemoteCluster::run(const ClusterPlan& plan, const RemoteRun& run,
@@ -115,6 +134,7 @@ ClusterOutcome RemoteCluster::run(const ClusterPlan& plan, const RemoteRun& run,
     const auto executors = spawn_remote_executors(parent, std::move(setup), ports);
     const std::lock_guard lock(mutex_);
     payload_bytes_max_ = run.state_bytes_max;
+    stages_ = plan.stages;
     executors_ = executors;
     return executors;
   };
@@ -143,8 +163,8 @@ RemoteExecutorsSetup RemoteCluster::executors_setup(const ClusterPlan& plan, con
   RemoteExecutorsSetup setup;
   setup.executors_wanted = run.executors;
   setup.placement.stages = plan.stages;
-  setup.placement.absence_max = deadlines.executor_absence;
-  setup.placement.vacancy_max = deadlines.stage_vacancy;
+  setup.placement.absence_max = run.absence_limit;
+  setup.placement.vacancy_max = run.vacancy_limit;
   setup.placement.losses_max = plan.restarts_max;
   setup.placement.period = plan.restart_period;
   setup.session = plan.session.empty() ? plan.run_id : plan.session;

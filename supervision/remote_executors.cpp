@@ -48,6 +48,7 @@ class RemoteExecutors final : public Type::base {
               accept(node, accepted);
             },
             [this](lost_atom, const std::string& node, const std::string& cause) { lost(node, cause); },
+            [this](inject_atom, StageIndex stage, const std::string& fault) { inject(stage, fault); },
             [this](opened_atom, const std::string& node, const OpenedExecutor& opened) {
               return on_opened(node, opened);
             },
@@ -292,6 +293,14 @@ class RemoteExecutors final : public Type::base {
     if (node != neighbour && known != executors_.end() && known->second.link) {
       send(known->second.link, control_atom::value, ReceivedControl{message, {}});
     }
+  }
+
+  void inject(StageIndex stage, const std::string& fault) {
+    const auto known = executors_.find(node_of(stage));
+    const bool there = known != executors_.end() && known->second.link;
+    setup_.note("a fault was ordered: " + fault + (there ? "" : "; nobody has that stage at the moment"));
+    if (there)
+      send(known->second.link, control_atom::value, ReceivedControl{control::FaultOrdered{fault}, {}});
   }
 
   [[nodiscard]] std::string node_of(StageIndex stage) const { return core_.node_of(stage).value_or(""); }

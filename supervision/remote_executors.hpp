@@ -48,13 +48,16 @@ struct RemoteExecutorsSetup {
   ExecutorObserver observer;
 };
 
+using inject_atom =
+    caf::atom_constant<caf::atom("inject")>;              // -> remote executors: a fault, as text, of a stage
 using lost_atom = caf::atom_constant<caf::atom("lost")>;  // -> remote executors: a life of one is over
 
 /// Takes control connections of executors that were let in, with the name of the node; and word, with the
 /// cause, that an executor's process is gone.
 using RemoteExecutorsActor =
     ExecutorsActor::extend<caf::reacts_to<accept_atom, std::string, AcceptedConnection>,
-                           caf::reacts_to<lost_atom, std::string, std::string>>;
+                           caf::reacts_to<lost_atom, std::string, std::string>,
+                           caf::reacts_to<inject_atom, StageIndex, std::string>>;
 
 /// Ends with a chain of causes when stages have been lost too often, or nobody is there to take them over.
 RemoteExecutorsActor spawn_remote_executors(caf::local_actor& parent, RemoteExecutorsSetup setup,

@@ -19,11 +19,13 @@ namespace {
 /// outbound buffer may need windows made again whose inputs the old inbound buffer has released.
 enum Child : std::size_t { inbound_child, outbound_child, keeper_child, worker_child, child_count };
 
-class StageSupervisor final : public StageSupervisorActor::base {
+using Type = StageSupervisorActor::extend<caf::reacts_to<tick_atom>>;
+
+class StageSupervisor final : public Type::base {
  public:
   StageSupervisor(caf::actor_config& config, caf::actor_addr parent,
                   std::shared_ptr<const StageCommons> commons, StageSupervisorSetup setup)
-      : StageSupervisorActor::base(config),
+      : Type::base(config),
         parent_(parent),
         commons_(std::move(commons)),
         setup_(std::move(setup)),
@@ -60,13 +62,16 @@ class StageSupervisor final : public StageSupervisorActor::base {
               send(commons_->scheduler, attach_atom::value, setup_.stage,
                    StageControlActor{caf::actor_cast<StageControlActor>(this)});
               start_from(inbound_child);
+              if (commons_->own_threads) look_again();
             },
             [this](restart_atom) {
               if (!closing_ && children_.stopped()) start_from(children_.stop_target());
-            }};
+            },
+            [this](tick_atom) { look_at_compute(); }};
   }
 
   void on_exit() override {
+    watch_.reset();
     children_.clear();
     forget_from(inbound_child);
     setup_ = {};
@@ -75,6 +80,8 @@ class StageSupervisor final : public StageSupervisorActor::base {
 
  private:
   [[nodiscard]] bool last_stage() const { return setup_.stage.value + 1 == commons_->stages; }
+
+  [[nodiscard]] bool restores_alone() const { return restores_stages_alone(commons_->schedule); }
 
   [[nodiscard]] CheckpointSchedule checkpoints() const {
     CheckpointSchedule schedule = commons_->checkpoints;
@@ -94,11 +101,12 @@ class StageSupervisor final : public StageSupervisorActor::base {
   void start_buffers() {
     inbound_ = spawn_hidden_state_buffer(
         *this, {setup_.stage, recovery_.initial(), commons_->depth, commons_->buffer_bytes_max, checkpoints(),
-                commons_->micro_batches});
+                commons_->micro_batches, restores_alone()});
     children_.started(inbound_child, caf::actor_cast<caf::actor>(inbound_));
     if (!last_stage()) {
       outbound_ = spawn_outbound_buffer(
-          *this, {setup_.stage, recovery_.line(), commons_->buffer_bytes_max, commons_->micro_batches});
+          *this, {setup_.stage, recovery_.line(), commons_->buffer_bytes_max, commons_->micro_batches,
+                  restores_alone()});
       children_.started(outbound_child, caf::actor_cast<caf::actor>(outbound_));
     }
     send(setup_.executor, ports_atom::value, setup_.stage, inbound_,
@@ -192,11 +200,15 @@ class StageSupervisor final : public StageSupervisorActor::base {
     worker.progress.has_downstream = !last_stage();
     worker.progress.checkpoints = checkpoints();
     worker.progress.micro_batches = commons_->micro_batches;
+    worker.progress.schedule = window_schedule(commons_->schedule, setup_.stage, commons_->stages);
+    worker.progress.gradients_return = !restores_alone();
+    worker.progress.output_bytes_max = commons_->buffer_bytes_max;
     worker.own_thread = commons_->own_threads;
     worker.run_start = commons_->run_start;
     worker.make_backend = setup_.make_backend;
     worker.account = setup_.account;
     worker.fault = commons_->fault;
+    worker.watch = watch_ = std::make_shared<ComputeWatch>(commons_->compute_limits);
     worker.inbound = inbound_;
     worker.outbound = outbound_;
     worker.keeper = keeper_;
@@ -239,6 +251,31 @@ class StageSupervisor final : public StageSupervisorActor::base {
     }
   }
 
+  // -- hanging
+
+  [[nodiscard]] std::chrono::nanoseconds look_interval() const {
+    return std::clamp<std::chrono::nanoseconds>(commons_->compute_limits.floor / 10,
+                                                std::chrono::milliseconds(10), std::chrono::seconds(1));
+  }
+
+  void look_again() {
+    looked_ = ComputeWatch::Clock::now();
+    delayed_send(this, look_interval(), tick_atom::value);
+  }
+
+  /// A thread that hangs cannot be ended, so no restart can help here, and nothing waits for it: its process
+  /// has to be replaced.
+  void look_at_compute() {
+    // Who is looked at late stood still with the whole process.
+    const auto late = ComputeWatch::Clock::now() - looked_ - look_interval();
+    if (watch_ && late > look_interval()) watch_->paused(late);
+    const auto overdue = watch_ ? watch_->overdue() : std::nullopt;
+    if (!overdue) return look_again();
+    commons_->hangs->store(true);
+    quit(make_failure(Failure::permanent,
+                      "stage " + std::to_string(setup_.stage.value) + " hangs at " + *overdue));
+  }
+
   /// A request ended without its answer. If the other side is gone, its end is reported anyway.
   void answer_missing(Child child, const std::string& what, const caf::error& error) {
     if (closing_ || !children_.running(child)) return;
@@ -257,6 +294,12 @@ class StageSupervisor final : public StageSupervisorActor::base {
     cause_ = cause_of(reason);
     if (is_permanent(reason)) {
       close(make_failure(Failure::permanent, stage + " failed because " + cause_));
+      return;
+    }
+    if (!restores_alone()) {
+      close(make_failure(Failure::permanent, stage + " failed because " + cause_ + ", and the schedule " +
+                                                 std::string(to_string(commons_->schedule)) +
+                                                 " cannot restore one stage alone"));
       return;
     }
     const auto delay = policy_.failed(clock().now().time_since_epoch());
@@ -302,7 +345,10 @@ class StageSupervisor final : public StageSupervisorActor::base {
     if (first <= inbound_child && inbound_child < last) inbound_ = nullptr;
     if (first <= outbound_child && outbound_child < last) outbound_ = nullptr;
     if (first <= keeper_child && keeper_child < last) keeper_ = nullptr;
-    if (first <= worker_child && worker_child < last) worker_ = nullptr;
+    if (first <= worker_child && worker_child < last) {
+      worker_ = nullptr;
+      watch_.reset();
+    }
   }
 
   caf::result<StageSummary> summarise() {
@@ -329,6 +375,8 @@ class StageSupervisor final : public StageSupervisorActor::base {
   StageWorkerActor worker_;
 
   StageRecoveryCore recovery_;
+  std::shared_ptr<ComputeWatch> watch_;  // of the worker's life
+  ComputeWatch::Clock::time_point looked_;
   std::optional<WindowIndex> end_at_;
   std::chrono::nanoseconds restart_delay_{0};
   std::string cause_;                  // of the latest failure

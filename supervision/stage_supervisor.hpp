@@ -2,12 +2,15 @@
 /// The actor that keeps one stage alive: buffers, keeper and worker, in this order, each depending on those
 /// before it.
 
+#include <atomic>
 #include <chrono>
 #include <filesystem>
 #include <functional>
 #include <memory>
 
+#include "actors/core/compute_deadline.hpp"
 #include "actors/core/fault_point.hpp"
+#include "actors/core/training_schedule.hpp"
 #include "actors/core/window_order.hpp"
 #include "actors/protocol.hpp"
 #include "supervision/restart_policy.hpp"
@@ -21,6 +24,7 @@ struct StageCommons {
   std::uint64_t stages = 1;
   WindowIndex first_window{1};
   bool calibrates = false;  // window 0 is worked off first; first_window is 1
+  TrainingSchedule schedule = TrainingSchedule::zerolock;
   CheckpointSchedule checkpoints;
   MicroBatchCount micro_batches;
   std::uint64_t depth = 4;
@@ -30,6 +34,9 @@ struct StageCommons {
   bool own_threads = true;  // workers and keepers; false for tests that step through messages
   std::chrono::steady_clock::time_point run_start;
   FaultHook fault;
+  ComputeLimits compute_limits;
+  /// Set when a worker's thread hangs: it will not end, so neither will its actor system. Not null.
+  std::shared_ptr<std::atomic<bool>> hangs = std::make_shared<std::atomic<bool>>(false);
   SchedulerActor scheduler;
   TargetsHolderActor targets;
   RunRecorderActor recorder;

@@ -84,6 +84,9 @@ class Connection {
   /// Orderly end: writes what is queued and then a bye with the reason, waits for the peer's end, within
   /// options.closing_limit. No further frames are received. The peer's `closed` names the reason.
   virtual void close(std::string reason) = 0;
+  /// Abrupt end, as when the network fails: nothing more is written or read. `closed` names `cause` here; the
+  /// peer hears no reason.
+  virtual void abort(std::string cause) = 0;
 
   /// Who is on the other side: proven by its certificate under TLS, by the run's token otherwise.
   [[nodiscard]] virtual const NodeIdentity& peer() const = 0;

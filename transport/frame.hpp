@@ -51,6 +51,7 @@ struct Frame {
   FrameType type = FrameType::beat;
   std::vector<std::byte> metadata;
   Payload payload;
+  bool damaged = false;  // an injected fault: it goes out with a checksum that is wrong
 
   /// Bytes on the wire, without those that TLS adds.
   [[nodiscard]] std::size_t wire_bytes() const {

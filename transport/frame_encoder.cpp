@@ -61,6 +61,7 @@ std::size_t FrameEncoder::gather(std::size_t most, std::vector<std::span<const s
   give(payload);
   if (s.unread_head.empty() && s.unread_payload.empty() && !std::exchange(s.trailer_known, true)) {
     s.trailer = write_frame_trailer(s.checksum.value());
+    if (s.frame.damaged) s.trailer.front() ^= std::byte{1};
   }
   if (s.trailer_known) {
     std::span<const std::byte> rest = std::span<const std::byte>(s.trailer).subspan(s.trailer_given);

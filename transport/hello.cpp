@@ -61,6 +61,8 @@ std::string purpose_text(const Hello& hello) {
       return "weights";
     case ConnectionPurpose::status:
       return "status";
+    case ConnectionPurpose::inject:
+      return "inject";
   }
   return "unknown";
 }
@@ -68,7 +70,7 @@ std::string purpose_text(const Hello& hello) {
 Hello read_hello(std::span<const std::byte> metadata) {
   auto hello = from_wire<Hello>(metadata, "hello");
   check_node(hello.node, "hello");
-  if (hello.purpose < ConnectionPurpose::control || hello.purpose > ConnectionPurpose::status) {
+  if (hello.purpose < ConnectionPurpose::control || hello.purpose > ConnectionPurpose::inject) {
     throw WireError("hello: unknown purpose " + std::to_string(static_cast<int>(hello.purpose)));
   }
   check_text(hello.program_version, short_text_max, "hello: the program's version");

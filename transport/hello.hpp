@@ -25,7 +25,7 @@ std::string to_string(const NodeIdentity& node);
 [[nodiscard]] bool is_node_name(std::string_view name);
 
 /// What a connection is for.
-enum class ConnectionPurpose : std::uint8_t { control = 1, boundary, weights, status };
+enum class ConnectionPurpose : std::uint8_t { control = 1, boundary, weights, status, inject };
 
 /// dialler -> listener. At most `hello_bytes_max` bytes.
 struct Hello {
@@ -38,7 +38,7 @@ struct Hello {
   std::string token;            // the run's shared secret; empty where certificates do its work
 };
 
-/// "control", "boundary 2", "weights", "status"
+/// "control", "boundary 2", "weights", "status", "inject"
 std::string purpose_text(const Hello& hello);
 
 /// listener -> dialler.

@@ -91,6 +91,11 @@ void SocketConnection::close(std::string reason) {
   });
 }
 
+void SocketConnection::abort(std::string cause) {
+  if (ended_) return;
+  channel_->loop->post([self = shared_from_this(), cause = std::move(cause)] { self->end(cause); });
+}
+
 void SocketConnection::shut_down() {
   begin_closing("closed by this side: the network closes", bye_frame("the process ends"));
 }
@@ -344,6 +349,7 @@ class ConnectionHandle : public Connection {
   void start(ConnectionEvents events) override { connection_->start(std::move(events)); }
   bool send(Frame frame) override { return connection_->send(std::move(frame)); }
   void close(std::string reason) override { connection_->close(std::move(reason)); }
+  void abort(std::string cause) override { connection_->abort(std::move(cause)); }
   [[nodiscard]] const NodeIdentity& peer() const override { return connection_->peer(); }
   [[nodiscard]] std::string peer_text() const override { return connection_->peer_text(); }
   [[nodiscard]] ConnectionCounters counters() const override {

@@ -54,6 +54,7 @@ class SocketConnection : public LoopMember, public std::enable_shared_from_this<
   void start(ConnectionEvents events);
   bool send(Frame frame);
   void close(std::string reason);
+  void abort(std::string cause);
   [[nodiscard]] const NodeIdentity& peer() const { return peer_; }
   [[nodiscard]] const std::string& peer_text() const { return peer_text_; }
   [[nodiscard]] const SendQueue& queue() const { return queue_; }

@@ -2,9 +2,11 @@
 /// What the two links of a boundary tell each other beside entries.
 
 #include <cstdint>
+#include <memory>
 
 #include "actors/core/flow_credit.hpp"
 #include "actors/protocol.hpp"
+#include "actors/remote/link_faults.hpp"
 #include "tensors/base/entry.hpp"
 #include "transport/connection.hpp"
 #include "transport/entry_frame.hpp"
@@ -17,7 +19,8 @@ struct BoundaryTerms {
   EntryLimits limits;
   WireType wire_type = WireType::fp32;
   std::uint64_t depth = 4;
-  std::size_t buffer_bytes_max = 0;  // of the buffers behind the links, and so of what waits in a link
+  std::size_t buffer_bytes_max = 0;    // of the buffers behind the links, and so of what waits in a link
+  std::shared_ptr<LinkFaults> faults;  // for injected ones; null: none
 };
 
 /// An entry waits for so many bytes of credit.

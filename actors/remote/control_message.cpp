@@ -163,6 +163,10 @@ template <class Archive>
 void serialize(Archive& archive, RunOver& message) {
   archive(message.reason, message.rejoin);
 }
+template <class Archive>
+void serialize(Archive& archive, FaultOrdered& message) {
+  archive(message.fault);
+}
 
 }  // namespace control
 

@@ -138,6 +138,11 @@ struct RunOver {
   bool rejoin = false;  // it may join again, with nothing
 };
 
+/// What an injected fault of a stage that is there shall be (core/fault_plan.hpp), as text.
+struct FaultOrdered {
+  std::string fault;
+};
+
 }  // namespace control
 
 using ControlMessage =
@@ -146,7 +151,8 @@ using ControlMessage =
                  control::StageRestarted, control::TargetsMade, control::TargetsWanted, control::SummaryGiven,
                  control::ExecutorFailed, control::ExecutorLeft, control::Assigned, control::InitialState,
                  control::KeptState, control::UpstreamMoved, control::DownstreamMoved, control::LineMoved,
-                 control::RunEndsAt, control::TargetsGiven, control::SummaryWanted, control::RunOver>;
+                 control::RunEndsAt, control::TargetsGiven, control::SummaryWanted, control::RunOver,
+                 control::FaultOrdered>;
 
 /// Bytes of a message, without what travels beside it.
 std::string encode(const ControlMessage& message);

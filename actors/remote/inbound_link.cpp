@@ -84,6 +84,7 @@ class InboundLink final : public Type::base {
       return;
     }
     connection_ = std::get<Dialled>(result).connection;
+    if (setup_.terms.faults) setup_.terms.faults->watch(connection_);
     if (told_) setup_.note("connected again to " + connection_->peer_text());
     told_ = false;
     policy_.succeeded();

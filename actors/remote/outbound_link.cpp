@@ -27,9 +27,12 @@ class OutboundLink final : public Type::base {
   [[nodiscard]] const char* name() const override { return "outbound link"; }
 
   behavior_type make_behavior() override {
+    if (setup_.terms.faults) setup_.terms.faults->watch(setup_.connection);
     start_for(*setup_.connection, caf::actor_cast<ConnectionOwnerActor>(this), 0, waiting_room);
     return {[this](entry_atom, std::uint64_t session, const Entry& entry) {
-              transmit(entry_frame(session, entry, setup_.terms.wire_type));
+              Frame frame = entry_frame(session, entry, setup_.terms.wire_type);
+              frame.damaged = setup_.terms.faults && setup_.terms.faults->take_damage();
+              transmit(std::move(frame));
             },
             [this](blocked_atom, const BatchPosition& position, std::uint64_t bytes) {
               transmit(blocked_frame({position, bytes}));

@@ -3,9 +3,12 @@
 #include <spdlog/spdlog.h>
 
 #include <mutex>
+#include <optional>
 
 #include "apps/command/child_processes.hpp"
+#include "apps/command/fault_list.hpp"
 #include "apps/command/metrics_endpoint.hpp"
+#include "supervision/fault_injector.hpp"
 #include "supervision/local_cluster.hpp"
 #include "supervision/remote_cluster.hpp"
 
@@ -21,7 +24,7 @@ void log_note(const std::string& line) {
 
 /// What all executors are told, in the terms of an assignment.
 RemoteRun remote_run(const TrainOptions& options, const TrainingInputs& inputs, const ClusterPlan& plan,
-                     std::uint64_t executors, const LinkProfile& link) {
+                     std::uint64_t executors, const LinkProfile& link, const std::vector<Fault>& faults) {
   const ModelConfig& model = inputs.model.files->config();
   RemoteRun run;
   run.executors = executors;
@@ -44,6 +47,8 @@ RemoteRun remote_run(const TrainOptions& options, const TrainingInputs& inputs, 
       [batches](WindowIndex window) { return batches->micro_batches(window); }, batches->last_window());
   common.checkpoint_every = plan.checkpoint_every;
   common.restarts_max = plan.restarts_max;
+  common.hang_after_milliseconds = static_cast<std::uint64_t>(plan.hang_after.count());
+  common.faults = faults;
   common.restart_seconds = static_cast<std::uint64_t>(plan.restart_period.count());
   common.depth = plan.depth;
   common.buffer_bytes_max = plan.buffer_bytes_max;
@@ -82,23 +87,45 @@ std::vector<std::string> executor_command(const TrainOptions& options, const Run
           "warn"};
 }
 
+std::vector<Fault> faults_of(const TrainOptions& options, const TrainingInputs& inputs) {
+  if (!options.faults) return {};
+  return read_faults(*options.faults, inputs.partition.size());
+}
+
+/// What the stages' threads use; left to them where one hangs.
+struct LentToThreads {
+  std::vector<std::unique_ptr<MemoryAccount>> accounts;
+  std::optional<FaultInjector> injector;
+};
+
 }  // namespace
 
-ClusterRunner thread_runner(const TrainingInputs& inputs) {
-  return
-      [&inputs](const ClusterPlan& plan, const std::function<bool()>& stop, const ClusterObserver& observer) {
-        std::vector<std::unique_ptr<MemoryAccount>> accounts;
-        for (std::uint64_t stage = 0; stage < plan.stages; ++stage) {
-          accounts.push_back(std::make_unique<MemoryAccount>());
-        }
-        return run_local_cluster(plan, inputs.batches, inputs.backend_factory(), accounts, stop, observer);
-      };
+ClusterRunner thread_runner(const TrainOptions& options, const TrainingInputs& inputs) {
+  return [&inputs, faults = faults_of(options, inputs)](
+             const ClusterPlan& plan, const std::function<bool()>& stop, const ClusterObserver& observer) {
+    auto lent = std::make_unique<LentToThreads>();
+    for (std::uint64_t stage = 0; stage < plan.stages; ++stage) {
+      lent->accounts.push_back(std::make_unique<MemoryAccount>());
+    }
+    FaultHook hook;
+    if (!faults.empty()) {
+      FaultTargets targets;
+      targets.checkpoints = plan.checkpoints;
+      targets.note = [](const std::string& line) { spdlog::warn("{}", line); };
+      lent->injector.emplace(faults, std::move(targets));
+      hook = lent->injector->hook();
+    }
+    ClusterOutcome outcome = run_local_cluster(plan, inputs.batches, inputs.backend_factory(), lent->accounts,
+                                               stop, observer, hook);
+    if (outcome.hangs) static_cast<void>(lent.release());
+    return outcome;
+  };
 }
 
 ClusterRunner process_runner(const TrainOptions& options, const TrainingInputs& inputs,
                              const RunFolder& folder, const LinkProfile& link) {
-  return [&options, &inputs, &folder, link](const ClusterPlan& plan, const std::function<bool()>& stop,
-                                            const ClusterObserver& observer) {
+  return [&options, &inputs, &folder, link, faults = faults_of(options, inputs)](
+             const ClusterPlan& plan, const std::function<bool()>& stop, const ClusterObserver& observer) {
     RemoteClusterOptions cluster_options;
     cluster_options.listen = {"127.0.0.1", 0};
     cluster_options.token = new_token();
@@ -116,8 +143,9 @@ ClusterRunner process_runner(const TrainOptions& options, const TrainingInputs& 
       executors.start(name, executor_command(options, folder, cluster.address(), name, to_string(link)),
                       {{token_variable, cluster_options.token}});
     }
-    const ClusterOutcome outcome = cluster.run(plan, remote_run(options, inputs, plan, plan.stages, link),
-                                               inputs.batches, source_account, stop, observer);
+    const ClusterOutcome outcome =
+        cluster.run(plan, remote_run(options, inputs, plan, plan.stages, link, faults), inputs.batches,
+                    source_account, stop, observer);
     executors.finish();
     std::error_code ignored;
     std::filesystem::remove_all(folder.path() / "executors", ignored);
@@ -135,8 +163,8 @@ ClusterRunner network_runner(const TrainOptions& options, const TrainingInputs& 
   cluster_options.run_id = run_id;
   cluster_options.note = log_note;
   cluster_options.weights = std::make_shared<WeightsServer>(inputs.model.files);
-  cluster_options.board = std::make_shared<StatusBoard>(
-      run_id, inputs.partition, inputs.batches->last_window(), network.executors);
+  cluster_options.board = std::make_shared<StatusBoard>(run_id, inputs.partition,
+                                                        inputs.batches->last_window(), network.executors);
   std::shared_ptr<const MetricsEndpoint> metrics;
   if (network.metrics) {
     metrics = std::make_shared<MetricsEndpoint>(*network.metrics, cluster_options.board);
@@ -144,11 +172,13 @@ ClusterRunner network_runner(const TrainOptions& options, const TrainingInputs& 
   }
   const auto cluster = std::make_shared<RemoteCluster>(cluster_options);
   spdlog::info("waiting at {} for {} executors", cluster->address().text(), network.executors);
-  return [&options, &inputs, network, cluster, metrics](const ClusterPlan& plan, const std::function<bool()>& stop,
-                                               const ClusterObserver& observer) {
+  return [&options, &inputs, network, cluster, metrics, faults = faults_of(options, inputs)](
+             const ClusterPlan& plan, const std::function<bool()>& stop, const ClusterObserver& observer) {
     MemoryAccount source_account;
-    return cluster->run(plan, remote_run(options, inputs, plan, network.executors, network.link),
-                        inputs.batches, source_account, stop, observer);
+    RemoteRun run = remote_run(options, inputs, plan, network.executors, network.link, faults);
+    run.absence_limit = network.absence_limit;
+    run.vacancy_limit = network.vacancy_limit;
+    return cluster->run(plan, run, inputs.batches, source_account, stop, observer);
   };
 }
 

@@ -32,6 +32,8 @@ std::unique_ptr<Command> make_train_command();
 std::unique_ptr<Command> make_coordinator_command();
 std::unique_ptr<Command> make_executor_command();
 std::unique_ptr<Command> make_status_command();
+std::unique_ptr<Command> make_inject_command();
+std::unique_ptr<Command> make_chaos_command();
 std::unique_ptr<Command> make_evaluate_command();
 std::unique_ptr<Command> make_generate_command();
 std::unique_ptr<Command> make_inspect_command();

@@ -17,7 +17,7 @@ namespace zerolock {
 namespace {
 
 /// Commands of later versions: known, so that the answer can say more than "no such command".
-const std::vector<std::string> later_commands{"inject", "chaos", "export", "report"};
+const std::vector<std::string> later_commands{"export", "report"};
 const std::vector<std::string> later_benches{"memory", "stages", "recovery", "device"};
 
 /// A subcommand with the CLI11 command that reads it.
@@ -40,6 +40,8 @@ class CommandLine {
     bind(root_, "", make_coordinator_command());
     bind(root_, "", make_executor_command());
     bind(root_, "", make_status_command());
+    bind(root_, "", make_inject_command());
+    bind(root_, "", make_chaos_command());
     bind(root_, "", make_evaluate_command());
     bind(root_, "", make_generate_command());
     bind(root_, "", make_inspect_command());

@@ -116,6 +116,12 @@ class ExecutorCommand : public Command {
     dial.peer = {NodeRole::coordinator, std::nullopt};
     plan.prepare = [this, dial](const Preparation& preparation) { return backends(preparation, dial); };
     plan.note = [](const std::string& line) { spdlog::info("{}", line); };
+    plan.note_fault = [](const std::string& line) { spdlog::warn("{}", line); };
+    plan.abandon = [](const ExecutorEnd& end) {
+      spdlog::error("{}", end.failure);
+      spdlog::shutdown();
+      std::_Exit(status_failed);
+    };
     return plan;
   }
 

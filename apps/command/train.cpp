@@ -26,7 +26,7 @@ class TrainCommand : public TrainingCommand {
         throw InputError("--wire-type",
                          "hidden states of stages that are threads do not travel; use --placement processes");
       }
-      return thread_runner(inputs);
+      return thread_runner(options(), inputs);
     }
     return process_runner(options(), inputs, folder, parse_link_profile(options().link, "--link"));
   }

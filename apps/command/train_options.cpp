@@ -181,12 +181,13 @@ void declare_runtime(TrainOptions& options, OptionTable& table) {
   table.integer("checkpoint-every", options.checkpoint_every, 1, 1'000'000, "windows between checkpoints");
   table.integer("restarts-max", options.restarts_max, 0, 1'000'000,
                 "failures of one stage, and of its executor, within a minute; one more pauses the run");
+  table.real("hang-after", options.hang_after_seconds, {0.01, 86'400, false},
+             "seconds before which no compute step is taken to hang; later, beyond 10 times the usual");
   table.path("eval-data", options.eval_data, "rows to evaluate on while training, read like those of --data");
   table.integer("eval-every", options.eval_every, 1, count_max, "windows from one evaluation to the next");
   table.integer("early-stop", options.early_stop, 1, count_max,
                 "stop after so many evaluations without improvement");
   options.log.declare(table);
-  table.later("faults", true, "faults cannot be injected from the command line");
 }
 
 }  // namespace

@@ -106,6 +106,8 @@ struct TrainOptions {
   std::uint64_t depth = 4;
   std::uint64_t buffer_limit_mib = 1024;
   std::uint64_t checkpoint_every = 1;
+  double hang_after_seconds = 30;  // no compute step is given up before
+  std::optional<std::filesystem::path> faults;  // declared by the commands that inject them
   std::uint64_t restarts_max = 5;
   LogOptions log;
 

@@ -3,6 +3,7 @@
 #include <spdlog/spdlog.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <functional>
 #include <set>
 
@@ -15,6 +16,12 @@
 #include "tensors/base/sgemm.hpp"
 
 namespace zerolock {
+
+void TrainingCommand::declare(OptionTable& table) {
+  options_.declare(table);
+  table.path("faults", options_.faults, "TOML file with faults to inject, as those in configs/faults",
+             OptionTable::Kept::on_command_line_only);
+}
 
 int TrainingCommand::run(OptionTable& table) {
   read_configuration(table);
@@ -100,12 +107,24 @@ int TrainingCommand::train(const TrainingInputs& inputs, const RunFolder& folder
   TrainingSession session(
       options_, inputs, folder, std::move(start),
       std::string("zerolock ") + name() + " --resume " + folder.path().string() + resume_words());
-  const int status = session.run([&interrupts] { return interrupts.requested(); }, run);
+  bool hangs = false;
+  const ClusterRunner watched = [&](const ClusterPlan& plan, const std::function<bool()>& stop,
+                                    const ClusterObserver& observer) {
+    ClusterOutcome outcome = run(plan, stop, observer);
+    hangs = outcome.hangs;
+    return outcome;
+  };
+  const int status = session.run([&interrupts] { return interrupts.requested(); }, watched);
   if (!session.summary().is_null()) {
     const std::string text =
         options_.json ? session.summary().dump() + "\n" : summary_text(session.summary());
     std::fputs(text.c_str(), stdout);
     if (!options_.json) std::printf("adapter: %s\n", folder.adapter().c_str());
+  }
+  if (hangs) {  // all is saved; only a thread that hangs, and whatever it uses, is left
+    std::fflush(stdout);
+    spdlog::shutdown();
+    std::_Exit(status);
   }
   return status;
 }

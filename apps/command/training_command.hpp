@@ -13,7 +13,7 @@ namespace zerolock {
 
 class TrainingCommand : public Command {
  public:
-  void declare(OptionTable& table) override { options_.declare(table); }
+  void declare(OptionTable& table) override;
   int run(OptionTable& table) override;
 
  protected:

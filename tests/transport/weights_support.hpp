@@ -37,6 +37,7 @@ class TappedConnection : public Connection {
     return false;
   }
   void close(std::string reason) override { inner_->close(std::move(reason)); }
+  void abort(std::string cause) override { inner_->abort(std::move(cause)); }
   [[nodiscard]] const NodeIdentity& peer() const override { return inner_->peer(); }
   [[nodiscard]] std::string peer_text() const override { return inner_->peer_text(); }
   [[nodiscard]] ConnectionCounters counters() const override { return inner_->counters(); }

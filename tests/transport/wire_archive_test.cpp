@@ -177,7 +177,9 @@ TEST_CASE("a hello is checked", "[wire]") {
   refused(changed);
   changed.purpose = ConnectionPurpose::status;
   CHECK(purpose_text(read_hello(to_wire(changed))) == "status");
-  changed.purpose = static_cast<ConnectionPurpose>(5);
+  changed.purpose = ConnectionPurpose::inject;
+  CHECK(purpose_text(read_hello(to_wire(changed))) == "inject");
+  changed.purpose = static_cast<ConnectionPurpose>(6);
   refused(changed);
   changed = hello;
   changed.run = "run\n2026 forged line of a log";

@@ -1,0 +1,92 @@
+/// zerolock inject: lets a fault happen in a running cluster.
+
+#include <cstdio>
+#include <string>
+
+#include "apps/command/cluster_options.hpp"
+#include "apps/command/command.hpp"
+#include "apps/command/log_options.hpp"
+#include "supervision/fault_orders.hpp"
+#include "tensors/base/error.hpp"
+
+namespace zerolock {
+
+namespace {
+
+class InjectCommand : public Command {
+ public:
+  [[nodiscard]] const char* name() const override { return "inject"; }
+  [[nodiscard]] const char* summary() const override { return "let a fault happen in a running cluster"; }
+  [[nodiscard]] const char* example() const override {
+    return "zerolock inject sigkill --stage 1 --at window=5,micro_batch=2,phase=backward "
+           "--coordinator 127.0.0.1:7400";
+  }
+
+  void declare(OptionTable& table) override {
+    using Kept = OptionTable::Kept;
+    table.positional("kind", kind_,
+                     "throw, kill, hang, sigkill, sigstop, drop-link, corrupt-frame, corrupt-checkpoint or "
+                     "disk-full");
+    table.integer("stage", stage_, 0, 1'000'000, "the stage where it happens");
+    table.text("at", at_,
+               "where in it: window=N,micro_batch=N,phase=POINT; without a window in the next one, without a "
+               "phase behind a backward");
+    table.integer("times", times_, 1, 1'000'000, "that it happens; of disk-full: writes that fail");
+    table.real("seconds", seconds_, {0.001, 86'400, false}, "of hang and sigstop");
+    table.text("coordinator", coordinator_, "the coordinator's HOST:PORT");
+    table.path("tls", cluster_.tls, "folder with a certificate of the cluster, made by zerolock certs",
+               Kept::on_command_line_only);
+    table.flag("insecure", cluster_.insecure, "allow plain connections beyond this machine",
+               Kept::on_command_line_only);
+    cluster_.declare_token(table);
+    table.text("name", name_, "of the executor whose certificate to show, where --tls holds several");
+    log_.declare(table);
+  }
+
+  int run(OptionTable& table) override {
+    start_log(log_);
+    if (!kind_) throw InputError("KIND", "is required; see zerolock inject --help");
+    if (!table.given("stage")) throw InputError("--stage", "is required: the stage where it happens");
+    if (coordinator_.empty()) throw InputError("--coordinator", "is required: HOST:PORT");
+    Fault fault = parse_fault("throw " + at_, "--at");
+    fault.kind = parse_fault_kind(kind_->string(), "KIND");
+    fault.stage = StageIndex{stage_};
+    if (table.given("times")) fault.times = times_;
+    if (seconds_) fault.length = parse_fault_seconds(*seconds_, "--seconds");
+    order_fault(dial_options(), fault);
+    std::printf("ordered: %s\n", to_string(fault).c_str());
+    return status_done;
+  }
+
+ private:
+  [[nodiscard]] DialOptions dial_options() const {
+    std::error_code ignored;
+    const bool is_coordinator =
+        cluster_.tls && name_.empty() && std::filesystem::exists(*cluster_.tls / "coordinator.pem", ignored);
+    DialOptions dial;
+    dial.address = parse_address(coordinator_, "--coordinator");
+    dial.security = cluster_.security(is_coordinator ? NodeRole::coordinator : NodeRole::executor, name_);
+    dial.hello.node = dial.security.identity().value_or(NodeIdentity{NodeRole::executor, "inject"});
+    dial.hello.token = cluster_.shared_token();
+    dial.peer = {NodeRole::coordinator, std::nullopt};
+    return dial;
+  }
+
+  std::optional<std::filesystem::path> kind_;
+  std::uint64_t stage_ = 0;
+  std::string at_;
+  std::uint64_t times_ = 1;
+  std::optional<double> seconds_;
+  std::string coordinator_;
+  std::string name_;
+  ClusterOptions cluster_;
+  LogOptions log_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_inject_command() {
+  return std::make_unique<InjectCommand>();
+}
+
+}  // namespace zerolock
