@@ -95,7 +95,7 @@ class StageSupervisor final : public Type::base {
   void start_from(std::size_t first) {
     if (first <= inbound_child) start_buffers();
     if (first <= keeper_child) start_keeper();
-    carry_out(recovery_.begin(first <= inbound_child));
+    carry_out(recovery_.begin());
   }
 
   void start_buffers() {

@@ -20,9 +20,9 @@ StageRecoveryCore::StageRecoveryCore(const StageRecoverySetup& setup)
   ZEROLOCK_INVARIANT(setup.first_window.value > 0, "training windows count from 1");
 }
 
-RecoveryOrder StageRecoveryCore::begin(bool new_buffers) {
+RecoveryOrder StageRecoveryCore::begin() {
   ++attempt_;
-  if (new_buffers && setup_.has_downstream) return order(RecoveryOrder::Kind::ask_downstream);
+  if (setup_.has_downstream) return order(RecoveryOrder::Kind::ask_downstream);
   return restore(any_window);
 }
 

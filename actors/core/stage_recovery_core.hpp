@@ -22,7 +22,7 @@ struct StageRecoverySetup {
 struct RecoveryOrder {
   enum class Kind : std::uint8_t {
     nothing,         // the answer was to an earlier attempt
-    ask_downstream,  // once it has connected: what does it lack?
+    ask_downstream,  // or rather the outbound buffer, which knows: what does it lack?
     restore,         // ask the keeper for the newest good state of `window` or an earlier one
     begin_anew,      // from the state that the run began with, which is not on disk yet
     go_on,           // from the restored state of `window`
@@ -40,9 +40,11 @@ class StageRecoveryCore {
  public:
   explicit StageRecoveryCore(const StageRecoverySetup& setup);
 
-  /// A new life of the worker is due; buffers and keeper stand. `new_buffers`: those hold nothing.
-  RecoveryOrder begin(bool new_buffers);
-  /// The downstream has connected; the first entry that it lacks.
+  /// A new life of the worker is due; buffers and keeper stand.
+  RecoveryOrder begin();
+  /// The first output that the outbound buffer neither holds nor knows to be held: a new one knows it when
+  /// the downstream has connected. The life has to begin before it, even if there is a later checkpoint,
+  /// which a stage that has gone back before has not reached again.
   [[nodiscard]] RecoveryOrder downstream_lacks(std::uint64_t attempt,
                                                const BatchPosition& first_lacking) const;
   /// The keeper's answer: the newest good state that it has.
