@@ -38,6 +38,7 @@ std::unique_ptr<Command> make_evaluate_command();
 std::unique_ptr<Command> make_generate_command();
 std::unique_ptr<Command> make_inspect_command();
 std::unique_ptr<Command> make_certs_command();
+std::unique_ptr<Command> make_simulate_command();
 std::unique_ptr<Command> make_plan_command();
 std::unique_ptr<Command> make_bench_overhead_command();
 std::unique_ptr<Command> make_bench_throughput_command();

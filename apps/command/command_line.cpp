@@ -47,6 +47,7 @@ class CommandLine {
     bind(root_, "", make_inspect_command());
     bind(root_, "", make_plan_command());
     bind(root_, "", make_certs_command());
+    bind(root_, "", make_simulate_command());
     bench_ = root_.add_subcommand(
         "bench", "measure this machine and what training learns: overhead, throughput, learning, links");
     bench_->allow_extras();

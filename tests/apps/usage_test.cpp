@@ -51,7 +51,7 @@ TEST_CASE("every command has help with an example") {
 TEST_CASE("unknown and later commands are refused with a list of those that are there") {
   check_refused({},
                 "no command given; commands: train, coordinator, executor, status, inject, chaos, evaluate, "
-                "generate, inspect, plan, certs, bench");
+                "generate, inspect, plan, certs, simulate, bench");
   check_refused({"trian"}, "did you mean train?");
   check_refused({"report", "runs/topics"}, "report: this version does not have it");
   check_refused({"bench"}, "commands: overhead, throughput");
