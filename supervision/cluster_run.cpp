@@ -41,7 +41,7 @@ std::string describe(const StageRestart& restart) {
   const std::string from =
       restart.window ? "from window " + std::to_string(restart.window->value) : "its calibration";
   return "stage " + std::to_string(restart.stage.value) + " restarted " + from + " (incarnation " +
-         std::to_string(restart.incarnation.value) + "): " + restart.cause;
+         to_string(restart.incarnation) + "): " + restart.cause;
 }
 
 CoordinatorSetup set_up(const ClusterPlan& plan, const std::shared_ptr<const MicroBatchProvider>& batches,

@@ -18,6 +18,12 @@ std::string stage_text(StageIndex stage) {
 
 }  // namespace
 
+std::string to_string(Incarnation incarnation) {
+  const std::uint64_t placement = (incarnation.value >> incarnation_lives_bits) + 1;
+  const std::uint64_t life = incarnation.value & ((std::uint64_t{1} << incarnation_lives_bits) - 1);
+  return placement == 1 ? std::to_string(life) : std::to_string(placement) + "." + std::to_string(life);
+}
+
 PlacementCore::PlacementCore(const PlacementSetup& setup) : setup_(setup), stages_(setup.stages) {
   ZEROLOCK_INVARIANT(setup.stages > 0, "a run has stages");
 }

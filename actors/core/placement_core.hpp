@@ -18,12 +18,16 @@ namespace zerolock {
 /// to drop it, whenever they are heard of again.
 using Placement = Index<struct PlacementTag>;
 
+inline constexpr int incarnation_lives_bits = 20;
+
 /// The incarnations of a placement's workers lie above all those of earlier placements: the first worker of
 /// the first placement has incarnation 1, as in a run that is never disturbed.
 constexpr Incarnation incarnation_before(Placement placement) {
-  constexpr int lives_bits = 20;
-  return Incarnation{(placement.value - 1) << lives_bits};
+  return Incarnation{(placement.value - 1) << incarnation_lives_bits};
 }
+
+/// "3", the third life of the first placement; "2.1", the first of the second.
+std::string to_string(Incarnation incarnation);
 
 /// One stage on one executor.
 struct PlacedStage {

@@ -99,7 +99,7 @@ std::string status_table(const RunStatus& status) {
                       stage.executor.empty() ? "-" : printable(stage.executor),
                       std::to_string(stage.committed.value), std::to_string(stage.durable.value),
                       loss_text(stage), std::to_string(stage.restarts),
-                      std::to_string(stage.incarnation.value)});
+                      to_string(stage.incarnation)});
   }
   std::string text =
       "run " + printable(status.run_id) + ", " + status_line(status) + "\n\n" + aligned(stages);

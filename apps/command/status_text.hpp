@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "actors/core/placement_core.hpp"
 #include "supervision/run_status.hpp"
 
 namespace zerolock {

@@ -42,6 +42,13 @@ Orders assigned(const std::string& node, std::vector<PlacedStage> stages) {
 
 }  // namespace
 
+TEST_CASE("incarnations rise with lives and placements, and tell both", "[placement]") {
+  CHECK(to_string(Incarnation{1}) == "1");
+  const Incarnation second = incarnation_before(Placement{2}).next();
+  CHECK(second > Incarnation{1000});
+  CHECK(to_string(second) == "2.1");
+}
+
 TEST_CASE("a spare takes over all stages of a lost executor, in a placement of its own", "[placement]") {
   PlacementCore core = placed();
   CHECK((core.spares() == std::vector<std::string>{"c"}));
