@@ -36,6 +36,9 @@ class HiddenStateBuffer final : public HiddenStateBufferActor::base {
           demand_ = worker;
           serve();
         },
+        [this](gradient_atom, const OutputGradient& gradient) {
+          send(caf::actor_cast<GradientReceiverActor>(upstream_), gradient_atom::value, gradient);
+        },
         [this](rewind_atom, const WindowsDone& committed, Incarnation life) { on_rewind(committed, life); },
         [this](durable_atom, WindowIndex window) {
           if (!core_) return;  // it is about to start from there
@@ -94,6 +97,7 @@ class HiddenStateBuffer final : public HiddenStateBufferActor::base {
     if (entry == nullptr) return;
     send(demand_, entry_atom::value, Entry(*entry));
     demand_ = nullptr;
+    core_->handed_over();
     announce_credit();
   }
 

@@ -34,6 +34,9 @@ class OutboundBuffer final : public OutboundBufferActor::base {
               told_.reset();
               tell_worker();
             },
+            [this](gradient_atom, const OutputGradient& gradient) {
+              if (worker_) send(worker_, gradient_atom::value, gradient);
+            },
             [this](line_atom, WindowIndex line) {
               core_.recovery_line(line);
               tell_worker();

@@ -10,10 +10,10 @@
 ///       TargetsHolder  what stages are fitted to           CheckpointKeeper   the disk
 ///
 /// An entry's way: BatchSource -> HiddenStateBuffer 0 -> StageWorker 0 -> OutboundBuffer 0 ->
-/// HiddenStateBuffer 1 -> ... The entries of the calibration, window 0, go the same way; its targets go from
-/// the last stage's worker to the TargetsHolder, and from there to every worker. Entries, states, targets and
-/// results move by reference and never leave the process as actor messages; everything else can be
-/// serialised.
+/// HiddenStateBuffer 1 -> ... Where a schedule has gradients, they go the same way back. The entries of the
+/// calibration, window 0, go the same way; its targets go from the last stage's worker to the TargetsHolder,
+/// and from there to every worker. Entries, states, targets and results move by reference and never leave the
+/// process as actor messages; everything else can be serialised.
 
 #include <ATen/ATen.h>
 
@@ -55,6 +55,8 @@ using durable_atom =
 using end_at_atom =
     caf::atom_constant<caf::atom("end_at")>;  // scheduler -> stages: the run ends with this window
 using entry_atom = caf::atom_constant<caf::atom("entry")>;  // along the data path
+using gradient_atom =
+    caf::atom_constant<caf::atom("gradient")>;  // worker -> buffers -> worker, against the data path
 using grant_atom = caf::atom_constant<caf::atom("grant")>;  // scheduler -> batch source: windows may be sent
 using hello_atom =
     caf::atom_constant<caf::atom("hello")>;  // buffer -> upstream: connected, and what it lacks
@@ -111,6 +113,13 @@ struct RestoredState {
 /// into frames as it does an entry's payload.
 struct CalibrationTargets {
   at::Tensor rows;
+};
+
+/// The gradient of the loss with respect to what a stage sent on for one micro-batch, by reference: the
+/// receiver's alone. Undefined where nothing is supervised.
+struct OutputGradient {
+  BatchPosition position;
+  at::Tensor gradient;  // compute type [rows, width]
 };
 
 /// A stage worker has begun a new life.
@@ -264,9 +273,13 @@ using UpstreamActor = caf::typed_actor<caf::reacts_to<hello_atom, BoundaryHello,
 
 using BatchSourceActor = UpstreamActor::extend<caf::reacts_to<grant_atom, WindowIndex>>;
 
+/// Takes gradients that come back from the next stage.
+using GradientReceiverActor = caf::typed_actor<caf::reacts_to<gradient_atom, OutputGradient>>;
+
 /// Calibrates and trains one stage. Everything it waits for comes as a message.
 using StageWorkerActor =
     caf::typed_actor<caf::reacts_to<start_atom>, caf::reacts_to<entry_atom, Entry>,
+                     caf::reacts_to<gradient_atom, OutputGradient>,
                      caf::reacts_to<allow_atom, OutputAllowance>, caf::reacts_to<durable_atom, WindowIndex>,
                      caf::reacts_to<targets_atom, CalibrationTargets>,
                      caf::reacts_to<end_at_atom, WindowIndex>>;
@@ -281,18 +294,19 @@ using TargetsHolderActor =
                      caf::reacts_to<attach_atom, StageIndex, Incarnation, TargetsReceiverActor>,
                      caf::reacts_to<line_atom, WindowIndex>>;
 
-/// Gives one entry for each take of the current life of its worker.
-using HiddenStateBufferActor =
-    EntryReceiverActor::extend<caf::reacts_to<connect_atom, std::uint64_t, UpstreamActor>,
-                               caf::reacts_to<take_atom, Incarnation, StageWorkerActor>,
-                               caf::reacts_to<rewind_atom, WindowsDone, Incarnation>,
-                               caf::reacts_to<durable_atom, WindowIndex>,
-                               caf::replies_to<summary_atom>::with<InboundStatistics>>;
+/// Gives one entry for each take of the current life of its worker. Where the schedule has gradients come
+/// back, it passes its worker's on to its upstream, which is then the outbound buffer of the stage before.
+using HiddenStateBufferActor = EntryReceiverActor::extend<
+    caf::reacts_to<connect_atom, std::uint64_t, UpstreamActor>,
+    caf::reacts_to<take_atom, Incarnation, StageWorkerActor>, caf::reacts_to<gradient_atom, OutputGradient>,
+    caf::reacts_to<rewind_atom, WindowsDone, Incarnation>, caf::reacts_to<durable_atom, WindowIndex>,
+    caf::replies_to<summary_atom>::with<InboundStatistics>>;
 
-/// Answers `lacks` as soon as the downstream has connected.
+/// Answers `lacks` as soon as the downstream has connected. Gradients go on to its worker.
 using OutboundBufferActor = UpstreamActor::extend<
     caf::reacts_to<put_atom, Entry>, caf::reacts_to<attach_atom, Incarnation, StageWorkerActor>,
-    caf::reacts_to<line_atom, WindowIndex>, caf::replies_to<lacks_atom>::with<BatchPosition>>;
+    caf::reacts_to<gradient_atom, OutputGradient>, caf::reacts_to<line_atom, WindowIndex>,
+    caf::replies_to<lacks_atom>::with<BatchPosition>>;
 
 /// Works in a thread of its own, so that training never waits for the disk.
 using CheckpointKeeperActor =
@@ -332,5 +346,6 @@ using BoundaryDoorActor = caf::typed_actor<caf::reacts_to<ports_atom, StageIndex
 
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(zerolock::Entry)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(zerolock::CalibrationTargets)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(zerolock::OutputGradient)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(zerolock::SharedState)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(zerolock::RestoredState)

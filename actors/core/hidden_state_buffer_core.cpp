@@ -75,6 +75,15 @@ const Entry* HiddenStateBufferCore::take() {
   return entry;
 }
 
+void HiddenStateBufferCore::handed_over() {
+  if (setup_.keeps_taken) return;
+  for (; taken_ > 0; --taken_) {
+    held_bytes_ -= held_.front().bytes();
+    held_.pop_front();
+  }
+  update_credit();
+}
+
 void HiddenStateBufferCore::rewind(const WindowsDone& committed) {
   ZEROLOCK_INVARIANT(committed >= setup_.durable, "entries up to the durable window are gone");
   ZEROLOCK_INVARIANT(next_ >= first_position_after(committed),
@@ -98,6 +107,7 @@ void HiddenStateBufferCore::made_durable(WindowIndex window) {
 }
 
 bool HiddenStateBufferCore::blocked_for_good(const BatchPosition& position, std::uint64_t bytes) const {
+  if (!setup_.keeps_taken) return position == next_ && bytes > setup_.bytes_max;
   return position == next_ && held_bytes_ + bytes > setup_.bytes_max &&
          position.window <= setup_.checkpoints.next_after(setup_.durable);
 }

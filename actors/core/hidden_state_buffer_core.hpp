@@ -31,6 +31,7 @@ struct HiddenStateBufferSetup {
   std::uint64_t bytes_max = 0;           // of all entries held and promised
   CheckpointSchedule checkpoints;
   MicroBatchCount micro_batches;
+  bool keeps_taken = true;  // until their window is durable; else nobody is fed them again
 };
 
 /// Plain state. Outlives the worker it feeds, so that a restarted worker is fed again without any traffic.
@@ -46,6 +47,8 @@ class HiddenStateBufferCore {
   Reception receive(std::uint64_t session, const Entry& entry);
   /// The next entry for the worker; nullptr when there is none yet.
   const Entry* take();
+  /// What take has given is on its way to the worker.
+  void handed_over();
   /// A worker restored at `committed` is fed from the window after it; one that has to be calibrated, from
   /// window 0. Throws std::logic_error if entries are gone.
   void rewind(const WindowsDone& committed);

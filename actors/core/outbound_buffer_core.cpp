@@ -69,7 +69,7 @@ void OutboundBufferCore::recovery_line(WindowIndex line) {
 void OutboundBufferCore::release() {
   // What is not sent in this session stays, even behind the line: a downstream that had to pass over a
   // damaged checkpoint lacks it again.
-  while (sent_ > 0 && held_.front().position.window <= setup_.recovery_line) {
+  while (sent_ > 0 && (!setup_.keeps_sent || held_.front().position.window <= setup_.recovery_line)) {
     held_bytes_ -= held_.front().bytes();
     held_.pop_front();
     --sent_;

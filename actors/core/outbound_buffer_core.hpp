@@ -17,6 +17,7 @@ struct OutboundBufferSetup {
   WindowsDone recovery_line = WindowIndex{0};  // entries after this window are kept
   std::uint64_t bytes_max = 0;                 // of all entries held
   MicroBatchCount micro_batches;
+  bool keeps_sent = true;  // until the recovery line has passed; else nobody asks for them again
 };
 
 /// Plain state. Outlives the worker that fills it.

@@ -6,26 +6,6 @@
 
 namespace zerolock {
 
-std::vector<ScheduledStep> chunk_local_schedule(std::uint64_t micro_batches) {
-  std::vector<ScheduledStep> steps;
-  steps.reserve(2 * micro_batches + 1);
-  for (std::uint64_t i = 0; i < micro_batches; ++i) {
-    steps.push_back({ScheduledStep::Kind::forward, i});
-    steps.push_back({ScheduledStep::Kind::backward, i});
-  }
-  steps.push_back({ScheduledStep::Kind::step, 0});
-  return steps;
-}
-
-std::vector<ScheduledStep> calibration_schedule(std::uint64_t micro_batches, bool last_stage) {
-  std::vector<ScheduledStep> steps;
-  steps.reserve(micro_batches + 2);
-  for (std::uint64_t i = 0; i < micro_batches; ++i) steps.push_back({ScheduledStep::Kind::calibrate, i});
-  if (last_stage) steps.push_back({ScheduledStep::Kind::hand_over, 0});
-  steps.push_back({ScheduledStep::Kind::fit, 0});
-  return steps;
-}
-
 StageProgressCore::StageProgressCore(StageProgressSetup setup)
     : setup_(std::move(setup)), committed_(setup_.committed), input_(first_position_after(setup_.committed)) {
   ZEROLOCK_INVARIANT(committed_ <= setup_.checkpoints.last, "a worker starts within its run");
@@ -38,9 +18,8 @@ void StageProgressCore::open_window() {
   done_steps_ = 0;
   steps_.clear();
   if (committed_ >= setup_.checkpoints.last) return;
-  const std::uint64_t micro_batches = setup_.micro_batches(window_after(committed_));
-  steps_ = committed_ ? setup_.schedule(micro_batches)
-                      : calibration_schedule(micro_batches, !setup_.has_downstream);
+  const WindowToDo window{window_after(committed_), input_, setup_.checkpoints.last, setup_.micro_batches};
+  steps_ = committed_ ? setup_.schedule(window) : calibration_schedule(window, !setup_.has_downstream);
 }
 
 void StageProgressCore::commit() {
@@ -69,24 +48,24 @@ StageAction StageProgressCore::next() const {
 
 StageAction StageProgressCore::next_step() const {
   using Kind = StageAction::Kind;
-  const WindowIndex window = window_after(committed_);
-  const BatchPosition position{window, current().micro_batch};
-  const BatchPosition last{window, setup_.micro_batches(window) - 1};
+  const BatchPosition& position = current().position;
   switch (current().kind) {
     case ScheduledStep::Kind::forward:
       return next_forward(Kind::forward, position);
-    case ScheduledStep::Kind::backward:
-      return {Kind::backward, position, false};
+    case ScheduledStep::Kind::backward: {
+      const bool waits = setup_.gradients_return && setup_.has_downstream && !gradients_.contains(position);
+      return {waits ? Kind::wait_input : Kind::backward, position, false};
+    }
     case ScheduledStep::Kind::step:
-      return {Kind::step, last, false};
+      return {Kind::step, position, false};
     case ScheduledStep::Kind::calibrate:
       return next_forward(Kind::calibrate, position);
     case ScheduledStep::Kind::hand_over:
-      return {Kind::hand_over, last, false};
+      return {Kind::hand_over, position, false};
     case ScheduledStep::Kind::fit:
       break;
   }
-  return {targets_known_ ? Kind::fit : Kind::wait_targets, last, false};
+  return {targets_known_ ? Kind::fit : Kind::wait_targets, position, false};
 }
 
 StageAction StageProgressCore::next_forward(StageAction::Kind forward, const BatchPosition& position) const {
@@ -99,9 +78,14 @@ StageAction StageProgressCore::next_forward(StageAction::Kind forward, const Bat
   if (sent_entries_ >= allowance_->allowed_entries) return {Kind::wait_output, position, false};
   const std::uint64_t bytes = bytes_per_row_ * static_cast<std::uint64_t>(*received_rows_);
   if (sent_bytes_ + bytes <= allowance_->allowed_bytes) return {forward, position, true};
-  // Room comes back when the recovery line passes a window; it cannot pass one that this output is part of.
-  const bool hopeless = position.window <= setup_.checkpoints.next_after(allowance_->recovery_line);
-  return {hopeless ? Kind::blocked : Kind::wait_output, position, false};
+  return {never_fits(position, bytes) ? Kind::blocked : Kind::wait_output, position, false};
+}
+
+/// Room comes back when the recovery line passes a window; it cannot pass one that this output is part of.
+/// What is not kept leaves room as soon as it is sent.
+bool StageProgressCore::never_fits(const BatchPosition& position, std::uint64_t bytes) const {
+  if (setup_.gradients_return) return bytes > setup_.output_bytes_max;
+  return position.window <= setup_.checkpoints.next_after(allowance_->recovery_line);
 }
 
 void StageProgressCore::asked() {
@@ -116,6 +100,11 @@ void StageProgressCore::received(const BatchPosition& position, std::int64_t row
   received_rows_ = rows;
 }
 
+void StageProgressCore::gradient_received(const BatchPosition& position) {
+  ZEROLOCK_INVARIANT(sent_on_.erase(position) == 1, "a gradient comes once, and for what was sent on");
+  gradients_.insert(position);
+}
+
 void StageProgressCore::forwarded(std::uint64_t bytes) {
   const StageAction action = next();
   ZEROLOCK_INVARIANT(action.kind == StageAction::Kind::forward || action.kind == StageAction::Kind::calibrate,
@@ -125,13 +114,16 @@ void StageProgressCore::forwarded(std::uint64_t bytes) {
     sent_bytes_ += bytes;
   }
   if (*received_rows_ > 0) bytes_per_row_ = bytes / static_cast<std::uint64_t>(*received_rows_);
+  if (setup_.gradients_return && setup_.has_downstream) sent_on_.insert(action.position);
   received_rows_.reset();
   input_ = position_after(input_, setup_.micro_batches);
   ++done_steps_;
 }
 
 void StageProgressCore::trained() {
-  ZEROLOCK_INVARIANT(next().kind == StageAction::Kind::backward, "only a backward that was due is done");
+  const StageAction action = next();
+  ZEROLOCK_INVARIANT(action.kind == StageAction::Kind::backward, "only a backward that was due is done");
+  gradients_.erase(action.position);
   ++done_steps_;
 }
 
@@ -185,6 +177,8 @@ void StageProgressCore::end_at(WindowIndex window) {
                      "a window that was not granted cannot have begun");
   setup_.checkpoints.last = window;
   if (window == committed_) open_window();
+  // Forwards that were to run ahead into windows which do not come.
+  std::erase_if(steps_, [window](const ScheduledStep& step) { return step.position.window > window; });
 }
 
 }  // namespace zerolock

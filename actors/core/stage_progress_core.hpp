@@ -4,32 +4,15 @@
 
 #include <cstdint>
 #include <deque>
-#include <functional>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "actors/core/flow_credit.hpp"
+#include "actors/core/training_schedule.hpp"
 #include "actors/core/window_order.hpp"
 
 namespace zerolock {
-
-/// One item of the list that a window is worked off by.
-struct ScheduledStep {
-  enum class Kind : std::uint8_t { forward, backward, step, calibrate, hand_over, fit } kind = Kind::step;
-  std::uint64_t micro_batch = 0;  // forward, backward and calibrate
-
-  constexpr bool operator==(const ScheduledStep&) const = default;
-};
-
-/// Makes the list of a window with the given number of micro-batches. Ends with its only step.
-using WindowSchedule = std::function<std::vector<ScheduledStep>(std::uint64_t micro_batches)>;
-
-/// Forward and backward of each micro-batch in turn: chunk-local training, where nothing comes back from
-/// later stages.
-std::vector<ScheduledStep> chunk_local_schedule(std::uint64_t micro_batches);
-
-/// Window 0 of a stage that takes part in calibration: all forwards, of the last stage the targets, the fit.
-std::vector<ScheduledStep> calibration_schedule(std::uint64_t micro_batches, bool last_stage);
 
 struct StageProgressSetup {
   /// Of the state that the worker starts from; none: it is calibrated first.
@@ -40,19 +23,23 @@ struct StageProgressSetup {
   CheckpointSchedule checkpoints;  // its last window is the last of the run
   MicroBatchCount micro_batches;
   WindowSchedule schedule = chunk_local_schedule;
+  /// Backwards wait for the gradient that the next stage sends back; nobody replays, so the outbound buffer
+  /// keeps nothing that was sent and at most output_bytes_max of what was not.
+  bool gradients_return = false;
+  std::uint64_t output_bytes_max = 0;
 };
 
 struct StageAction {
   enum class Kind : std::uint8_t {
     take,             // ask the hidden-state buffer for `position`, one ahead of the forwards
     forward,          // of `position`; send the result on if `emit`
-    backward,         // local loss and backward of `position`
+    backward,         // backward of `position`, with the local loss or the gradient that came back
     step,             // optimizer step of position.window
     calibrate,        // forward of the base model on `position`; send the result on if `emit`
     hand_over,        // the targets that this last stage has made go to the coordinator
     fit,              // to the targets that the coordinator has given
     checkpoint,       // hand a copy of the state, committed at position.window, to the keeper
-    wait_input,       // for the entry of `position`
+    wait_input,       // for the entry of `position`, or for its gradient
     wait_output,      // for room or credit before the forward of `position`
     wait_targets,     // for the coordinator to have them
     wait_checkpoint,  // for the disk: too many checkpoints are under way
@@ -74,14 +61,16 @@ class StageProgressCore {
 
   void asked();                                                     // done: take
   void received(const BatchPosition& position, std::int64_t rows);  // the entry came
-  void forwarded(std::uint64_t bytes);                              // done: forward, calibrate; its result
-  void trained();                                                   // done: backward
-  void stepped();                                                   // done: step
-  void handed_over();                                               // done: hand_over
-  void targets_known();                                             // the coordinator has given them
-  void fitted();                                                    // done: fit; window 0 is committed
-  void saved();                                                     // done: checkpoint handed over
-  void allowance(const OutputAllowance& allowance);                 // the outbound buffer's latest word
+  /// The gradient of that micro-batch's output came, of one that was sent on and has none yet.
+  void gradient_received(const BatchPosition& position);
+  void forwarded(std::uint64_t bytes);               // done: forward, calibrate; its result
+  void trained();                                    // done: backward
+  void stepped();                                    // done: step
+  void handed_over();                                // done: hand_over
+  void targets_known();                              // the coordinator has given them
+  void fitted();                                     // done: fit; window 0 is committed
+  void saved();                                      // done: checkpoint handed over
+  void allowance(const OutputAllowance& allowance);  // the outbound buffer's latest word
   void made_durable(WindowIndex window);
   /// The run ends with this window. Not before the committed one.
   void end_at(WindowIndex window);
@@ -91,6 +80,7 @@ class StageProgressCore {
  private:
   [[nodiscard]] StageAction next_step() const;
   [[nodiscard]] StageAction next_forward(StageAction::Kind forward, const BatchPosition& position) const;
+  [[nodiscard]] bool never_fits(const BatchPosition& position, std::uint64_t bytes) const;
   [[nodiscard]] bool checkpoint_pending() const;
   [[nodiscard]] const ScheduledStep& current() const { return steps_.at(done_steps_); }
   void open_window();
@@ -106,6 +96,8 @@ class StageProgressCore {
   bool asked_ = false;
   BatchPosition input_;  // the entry that is to be asked for, is asked for, or waits for its forward
   std::optional<std::int64_t> received_rows_;  // of the entry that waits for its forward
+  std::set<BatchPosition> sent_on_;    // forwarded, and without their gradient; where gradients return
+  std::set<BatchPosition> gradients_;  // that wait for their backward
   std::optional<OutputAllowance> allowance_;
   std::uint64_t sent_entries_ = 0;  // as OutputAllowance counts
   std::uint64_t sent_bytes_ = 0;

@@ -127,21 +127,34 @@ at::Tensor Chunk::decode(const at::Tensor& x, KeyValueCache& cache) {
 at::Tensor Chunk::backward(at::Tensor dy, const at::Tensor& rows, ChunkTape tape,
                            const std::vector<std::int64_t>& sequence_offsets, bool need_input_gradient) {
   const LayerContext context{sequence_offsets, rotary_, scratch_};
-  const bool recomputed = !tape.inputs.empty();
-  ZEROLOCK_INVARIANT((recomputed ? tape.inputs.size() : tape.layers.size()) == layers_.size(),
+  const std::size_t last = layers_.size() - 1;
+  dy = layer_backward_from_rows(layers_[last], std::move(dy), rows, tape_of(last, tape, context), context,
+                                last > 0 || need_input_gradient);
+  return backward_of_first(last, std::move(dy), tape, context, need_input_gradient);
+}
+
+at::Tensor Chunk::backward(at::Tensor dy, ChunkTape tape, const std::vector<std::int64_t>& sequence_offsets,
+                           bool need_input_gradient) {
+  const LayerContext context{sequence_offsets, rotary_, scratch_};
+  return backward_of_first(layers_.size(), std::move(dy), tape, context, need_input_gradient);
+}
+
+LayerTape Chunk::tape_of(std::size_t layer, ChunkTape& tape, const LayerContext& context) {
+  const bool recomputed = tape.layers.empty();
+  ZEROLOCK_INVARIANT((recomputed ? tape.inputs.size() == layer + 1 : tape.layers.size() == layers_.size()),
                      "the tape of this chunk's forward");
-  for (std::size_t l = layers_.size(); l-- > 0;) {
-    LayerTape layer_tape;
-    if (recomputed) {
-      layer_record(layers_[l], tape.inputs[l], context, layer_tape);
-      tape.inputs.pop_back();
-    } else {
-      layer_tape = std::move(tape.layers[l]);
-    }
-    const bool need = l > 0 || need_input_gradient;
-    dy = l + 1 == layers_.size()
-             ? layer_backward_from_rows(layers_[l], std::move(dy), rows, std::move(layer_tape), context, need)
-             : layer_backward(layers_[l], std::move(dy), std::move(layer_tape), context, need);
+  if (!recomputed) return std::move(tape.layers[layer]);
+  LayerTape again;
+  layer_record(layers_[layer], tape.inputs.back(), context, again);
+  tape.inputs.pop_back();
+  return again;
+}
+
+at::Tensor Chunk::backward_of_first(std::size_t count, at::Tensor dy, ChunkTape& tape,
+                                    const LayerContext& context, bool need_input_gradient) {
+  for (std::size_t l = count; l-- > 0;) {
+    dy = layer_backward(layers_[l], std::move(dy), tape_of(l, tape, context), context,
+                        l > 0 || need_input_gradient);
   }
   return dy;
 }

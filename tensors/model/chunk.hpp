@@ -53,6 +53,9 @@ class Chunk {
   /// if nobody needs it.
   at::Tensor backward(at::Tensor dy, const at::Tensor& rows, ChunkTape tape,
                       const std::vector<std::int64_t>& sequence_offsets, bool need_input_gradient);
+  /// The same with the gradient of every row: dy [rows, width].
+  at::Tensor backward(at::Tensor dy, ChunkTape tape, const std::vector<std::int64_t>& sequence_offsets,
+                      bool need_input_gradient);
 
   /// Off: forward computes with the frozen weights alone. A tape needs them on.
   void set_lora_active(bool active);
@@ -67,6 +70,12 @@ class Chunk {
   [[nodiscard]] std::size_t mapped_bytes() const { return mapped_bytes_; }
 
  private:
+  /// The tape of a layer of this chunk, which is used up or, with recomputation, made again.
+  LayerTape tape_of(std::size_t layer, ChunkTape& tape, const LayerContext& context);
+  /// Backward of the first `count` layers.
+  at::Tensor backward_of_first(std::size_t count, at::Tensor dy, ChunkTape& tape, const LayerContext& context,
+                               bool need_input_gradient);
+
   LayerRange range_;
   RotaryTable rotary_;
   ExpansionScratch scratch_;

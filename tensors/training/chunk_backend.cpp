@@ -6,6 +6,7 @@
 #include <cmath>
 #include <map>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "tensors/base/error.hpp"
@@ -14,6 +15,7 @@
 #include "tensors/training/optimizer.hpp"
 #include "tensors/training/readout_loss.hpp"
 #include "tensors/training/stage_readout.hpp"
+#include "tensors/training/weight_stash.hpp"
 
 namespace zerolock {
 namespace {
@@ -22,6 +24,15 @@ constexpr const char* lora_prefix = "lora.";
 
 LoraPlan lora_plan(const TrainingSettings& settings) {
   return {settings.lora.rank, settings.lora.scale(), settings.lora.targets, settings.seed};
+}
+
+/// Of the settings of a run, those of one stage's readout: where only the last stage has a loss, the others
+/// have no head.
+TrainingSettings readout_settings(const TrainingSettings& settings, std::uint64_t stages,
+                                  GradientReach reach) {
+  TrainingSettings result = settings;
+  if (reach != GradientReach::stage) result.trained_stages = std::set<std::uint64_t>{stages - 1};
+  return result;
 }
 
 /// What begin leaves for finish.
@@ -36,18 +47,22 @@ class ChunkBackend final : public StageBackend {
  public:
   ChunkBackend(std::shared_ptr<const ModelFiles> model, StageIndex stage,
                const std::vector<LayerRange>& partition, const TrainingSettings& settings,
-               MemoryAccount& account)
+               MemoryAccount& account, GradientReach reach)
       : account_(account),
         opening_(account, MemoryComponent::weights),
         settings_(settings),
         type_(scalar_type(settings.compute)),
         first_(stage.value == 0),
         last_(stage.value + 1 == partition.size()),
+        has_loss_(last_ || reach == GradientReach::stage),
+        reach_(reach),
         trained_(settings.trains(stage)),
         chunk_(*model, partition[stage.value], type_, lora_plan(settings), base_conversion(settings.base)),
-        readout_(*model, stage, partition, settings, base_conversion(settings.base)),
+        readout_(*model, stage, partition, readout_settings(settings, partition.size(), reach),
+                 base_conversion(settings.base)),
         optimizer_(settings.optimizer, trainable_tensors()) {
     if (!trained_) freeze();
+    if (reach_ == GradientReach::stashed) stash_.emplace(chunk_.lora_pairs());
     if (first_) embedding_ = model->tensor("model.embed_tokens.weight");
     charge_mapped_weights(*model);
     opening_.end();
@@ -57,6 +72,7 @@ class ChunkBackend final : public StageBackend {
 
   at::Tensor begin(const Entry& entry) override;
   LossReport finish(const BatchPosition& position) override;
+  BackwardResult backpropagate(const BatchPosition& position, at::Tensor output_gradient) override;
   StepReport step(WindowIndex window) override;
   [[nodiscard]] bool needs_calibration() const override { return readout_.needs_calibration(); }
   at::Tensor calibrate_begin(const Entry& entry) override;
@@ -84,7 +100,11 @@ class ChunkBackend final : public StageBackend {
   /// Whether the LoRA pairs make a difference: those of a stage that is not trained usually do not.
   [[nodiscard]] bool adapts();
   [[nodiscard]] at::Tensor input_of(const Entry& entry) const;
-  ReadoutLoss local_loss(const OpenMicroBatch& open);
+  OpenMicroBatch close(const BatchPosition& position);
+  BackwardResult backward(const BatchPosition& position, at::Tensor output_gradient,
+                          bool need_input_gradient);
+  /// Fills the report's losses; the gradient of the supervised rows.
+  at::Tensor readout_gradient(const OpenMicroBatch& open, LossReport& report);
   void check_finite(const BatchPosition& position, double loss) const;
   void clear_gradients();
 
@@ -94,6 +114,8 @@ class ChunkBackend final : public StageBackend {
   at::ScalarType type_;
   bool first_;
   bool last_;
+  bool has_loss_;
+  GradientReach reach_;
   bool trained_;
   StoredTensor embedding_;  // of the first stage
   Chunk chunk_;
@@ -103,7 +125,8 @@ class ChunkBackend final : public StageBackend {
   std::int64_t charged_bytes_ = 0;
 
   std::map<BatchPosition, OpenMicroBatch> open_;
-  std::int64_t finished_ = 0;  // micro-batches in the gradient sums
+  std::optional<WeightStash> stash_;  // if steps come between a forward and its backward
+  std::int64_t finished_ = 0;         // micro-batches in the gradient sums
   WindowIndex committed_;
 };
 
@@ -158,12 +181,13 @@ at::Tensor ChunkBackend::begin(const Entry& entry) {
   open.layout = entry.layout;
   ChunkTape* tape = learns && trains_adapter() ? &open.tape : nullptr;
   at::Tensor output = chunk_.forward(input, entry.layout->sequence_offsets, tape, settings_.recompute);
-  if (learns) {
+  if (learns && has_loss_) {
     const at::Tensor rows = at::tensor(entry.layout->supervised_rows, at::kLong);
     open.hidden = output.index_select(0, rows);
     if (readout_.compares()) open.received = input.index_select(0, rows);
   }
   open_.emplace(entry.position, std::move(open));
+  if (stash_) stash_->opened(entry.position);
   return output;
 }
 
@@ -192,35 +216,68 @@ void ChunkBackend::calibrate_finish(const at::Tensor& targets) {
   readout_.fit(targets);
 }
 
-ReadoutLoss ChunkBackend::local_loss(const OpenMicroBatch& open) {
+at::Tensor ChunkBackend::readout_gradient(const OpenMicroBatch& open, LossReport& report) {
   const MemoryScope scope(account_, MemoryComponent::loss);
-  return readout_.loss(open.hidden, open.received, open.layout->targets, chunk_.scratch());
+  ReadoutLoss loss = readout_.loss(open.hidden, open.received, open.layout->targets, chunk_.scratch());
+  report.task_loss = loss.task;
+  report.consistency_loss = loss.consistency;
+  report.loss = loss.loss;
+  return std::move(loss.dhidden);
 }
 
-LossReport ChunkBackend::finish(const BatchPosition& position) {
-  const c10::InferenceMode guard;
-  const MemoryScope scope(account_, MemoryComponent::activations);
+OpenMicroBatch ChunkBackend::close(const BatchPosition& position) {
   const auto found = open_.find(position);
   ZEROLOCK_INVARIANT(found != open_.end(), "only what began can be finished: " + to_string(position));
   OpenMicroBatch open = std::move(found->second);
   open_.erase(found);
+  return open;
+}
 
-  LossReport report;
+LossReport ChunkBackend::finish(const BatchPosition& position) {
+  ZEROLOCK_INVARIANT(reach_ == GradientReach::stage, "this stage's gradient is for the stage before, too");
+  return backward(position, {}, false).report;
+}
+
+BackwardResult ChunkBackend::backpropagate(const BatchPosition& position, at::Tensor output_gradient) {
+  ZEROLOCK_INVARIANT(reach_ != GradientReach::stage, "this stage has a loss of its own");
+  if (!stash_) return backward(position, std::move(output_gradient), !first_);
+  const WeightStash::Restored weights = stash_->restored(position);
+  return backward(position, std::move(output_gradient), !first_);
+}
+
+BackwardResult ChunkBackend::backward(const BatchPosition& position, at::Tensor output_gradient,
+                                      bool need_input_gradient) {
+  const c10::InferenceMode guard;
+  const MemoryScope scope(account_, MemoryComponent::activations);
+  OpenMicroBatch open = close(position);
+  BackwardResult result;
+  LossReport& report = result.report;
   report.supervised_rows = static_cast<std::int64_t>(open.layout->supervised_rows.size());
   report.examples = open.layout->sequences();
+  if (!has_loss_) report.task_loss = report.consistency_loss = report.loss = std::nan("");
   ++finished_;
-  if (report.supervised_rows == 0 || !trained_) return report;
+  if (report.supervised_rows == 0 || !trained_) return result;
 
-  ReadoutLoss loss = local_loss(open);
-  report.task_loss = loss.task;
-  report.consistency_loss = loss.consistency;
-  report.loss = loss.loss;
-  if (trains_adapter()) {
-    chunk_.backward(std::move(loss.dhidden), at::tensor(open.layout->supervised_rows, at::kLong),
-                    std::move(open.tape), open.layout->sequence_offsets, false);
+  const std::vector<std::int64_t>& offsets = open.layout->sequence_offsets;
+  ZEROLOCK_INVARIANT(has_loss_ != output_gradient.defined(), "a stage without a loss has a gradient given");
+  if (has_loss_) {
+    at::Tensor dhidden = readout_gradient(open, report);
+    if (trains_adapter()) {
+      result.input_gradient =
+          chunk_.backward(std::move(dhidden), at::tensor(open.layout->supervised_rows, at::kLong),
+                          std::move(open.tape), offsets, need_input_gradient);
+    }
+  } else {
+    ZEROLOCK_INVARIANT(output_gradient.size(0) == open.layout->rows(), "a gradient of every row");
+    result.input_gradient =
+        chunk_.backward(std::move(output_gradient), std::move(open.tape), offsets, need_input_gradient);
   }
-  check_finite(position, report.loss);
-  return report;
+  if (result.input_gradient.defined()) {
+    const MemoryScope sent(account_, MemoryComponent::buffers);
+    result.input_gradient = result.input_gradient.clone();
+  }
+  check_finite(position, has_loss_ ? report.loss : 0.0);
+  return result;
 }
 
 void ChunkBackend::check_finite(const BatchPosition& position, double loss) const {
@@ -234,8 +291,9 @@ StepReport ChunkBackend::step(WindowIndex window) {
   const c10::InferenceMode guard;
   const MemoryScope scope(account_, MemoryComponent::optimizer);
   ZEROLOCK_INVARIANT(finished_ > 0, "a window has at least one micro-batch");
-  // Weights must not change between a micro-batch's forward and its backward.
-  ZEROLOCK_INVARIANT(open_.empty(), "all micro-batches of the window are finished");
+  // Weights must not change between a micro-batch's forward and its backward, unless both know the old ones.
+  ZEROLOCK_INVARIANT(open_.empty() || stash_, "all micro-batches of the window are finished");
+  if (stash_) stash_->before_step();
   StepReport report;
   report.micro_batches = finished_;
   for (TrainableTensor tensor : optimizer_.tensors()) tensor.gradient.div_(static_cast<double>(finished_));
@@ -277,6 +335,7 @@ void ChunkBackend::restore(const StageState& state) {
   const c10::InferenceMode guard;
   const MemoryScope scope(account_, MemoryComponent::optimizer);
   open_.clear();
+  if (stash_) stash_->clear();
   for (TrainableTensor& tensor : adapter_) copy_from_state(state, lora_prefix + tensor.name, tensor.value);
   for (TrainableTensor& tensor : readout_.trainable()) copy_from_state(state, tensor.name, tensor.value);
   readout_.import_fitted(state.tensors);
@@ -284,6 +343,23 @@ void ChunkBackend::restore(const StageState& state) {
   chunk_.set_lora_active(adapts());
   clear_gradients();
   committed_ = state.window;
+}
+
+/// What is a matter of stages that have losses of their own, or of one that knows all gradients.
+void check_reaches_all(const TrainingSettings& settings) {
+  const auto refuse = [](const char* setting, const char* reason) {
+    throw InputError(setting, std::string(reason) + " where the last stage's loss reaches all stages");
+  };
+  if (settings.loss.alpha != 1) refuse("alpha", "must be 1");
+  for (const HeadKind head : {settings.loss.inner_head.kind, settings.loss.last_head.kind}) {
+    if (head != HeadKind::fixed && head != HeadKind::restricted) {
+      refuse("head", "must be static or restricted");
+    }
+  }
+  if (settings.trained_stages) refuse("trained stages", "must be all");
+  if (settings.optimizer.inner_learning_rate_scale != 1)
+    refuse("learning rate scale of inner stages", "must be 1");
+  if (settings.optimizer.clip_norm) refuse("clipping", "needs the norm over all stages, which none knows");
 }
 
 bool ChunkBackend::adapts() {
@@ -322,7 +398,8 @@ WeightTransform base_conversion(BaseFormat base) {
 
 std::unique_ptr<StageBackend> make_chunk_backend(std::shared_ptr<const ModelFiles> model, StageIndex stage,
                                                  const std::vector<LayerRange>& partition,
-                                                 const TrainingSettings& settings, MemoryAccount& account) {
+                                                 const TrainingSettings& settings, MemoryAccount& account,
+                                                 GradientReach reach) {
   std::int64_t next = 0;
   for (const LayerRange& range : partition) {
     if (range.first != next || range.last <= range.first) {
@@ -336,7 +413,8 @@ std::unique_ptr<StageBackend> make_chunk_backend(std::shared_ptr<const ModelFile
   }
   ZEROLOCK_INVARIANT(stage.value < partition.size(), "the stage is one of the partition's");
   settings.check(partition.size());
-  return std::make_unique<ChunkBackend>(std::move(model), stage, partition, settings, account);
+  if (reach != GradientReach::stage) check_reaches_all(settings);
+  return std::make_unique<ChunkBackend>(std::move(model), stage, partition, settings, account, reach);
 }
 
 std::vector<LayerRange> equal_partition(std::int64_t layers, std::int64_t stages) {

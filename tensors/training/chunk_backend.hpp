@@ -17,10 +17,13 @@ namespace zerolock {
 
 /// Builds stage `stage` of the partition (contiguous ranges that cover all layers). The first stage embeds
 /// token ids. LoRA weights start from the seed and the layer's name alone, so they do not depend on the
-/// partition. `account` must outlive the backend. Throws InputError if model and settings do not fit.
+/// partition. Where the gradient reaches beyond the stage, only the last one has a head and a loss, which
+/// must be frozen and the task's alone, and all stages are trained alike, without clipping. `account` must
+/// outlive the backend. Throws InputError if model, settings and reach do not fit.
 std::unique_ptr<StageBackend> make_chunk_backend(std::shared_ptr<const ModelFiles> model, StageIndex stage,
                                                  const std::vector<LayerRange>& partition,
-                                                 const TrainingSettings& settings, MemoryAccount& account);
+                                                 const TrainingSettings& settings, MemoryAccount& account,
+                                                 GradientReach reach = GradientReach::stage);
 
 /// The format that frozen weights are converted to when a stage opens; none: they stay as they are stored.
 std::optional<StorageFormat> base_format(BaseFormat base);

@@ -1,5 +1,6 @@
 #include "tensors/training/simulated_backend.hpp"
 
+#include <cmath>
 #include <map>
 #include <optional>
 #include <utility>
@@ -21,8 +22,9 @@ void stay_busy(std::chrono::nanoseconds duration) {
 /// exact in fp64 and every input, and every change of order, changes it.
 class SimulatedBackend final : public StageBackend {
  public:
-  SimulatedBackend(StageIndex stage, std::int64_t width, SimulatedDurations durations, bool calibrates)
-      : stage_(stage), width_(width), durations_(durations), calibrates_(calibrates) {}
+  SimulatedBackend(StageIndex stage, std::int64_t width, SimulatedDurations durations, bool calibrates,
+                   GradientReach reach)
+      : stage_(stage), width_(width), durations_(durations), calibrates_(calibrates), reach_(reach) {}
 
   at::Tensor begin(const Entry& entry) override {
     ZEROLOCK_INVARIANT(entry.layout != nullptr && entry.payload.size(0) == entry.layout->rows(),
@@ -30,32 +32,35 @@ class SimulatedBackend final : public StageBackend {
     ZEROLOCK_INVARIANT(!open_.contains(entry.position), "a micro-batch begins once");
     ZEROLOCK_INVARIANT(!needs_calibration(), "a stage is calibrated before it trains");
     const at::Tensor received = entry.payload.to(at::kDouble).reshape({entry.payload.size(0), -1});
-    open_.emplace(entry.position, Open{entry.layout, received.sum().item<double>()});
     // Depends on the weights of this window.
-    return forward(received, static_cast<double>(committed_checksum_ % 1000) / 1000.0);
+    const double weight = static_cast<double>(committed_checksum_ % 1000) / 1000.0;
+    open_.emplace(entry.position, Open{entry.layout, received.sum().item<double>(), weight});
+    return forward(received, weight);
   }
 
   LossReport finish(const BatchPosition& position) override {
-    const auto found = open_.find(position);
-    ZEROLOCK_INVARIANT(found != open_.end(), "only what began can be finished: " + to_string(position));
-    const Open open = found->second;
-    open_.erase(found);
-    stay_busy(durations_.backward);
-    mix(position.window.value);
-    mix(position.micro_batch);
-    mix(static_cast<std::uint64_t>(static_cast<std::int64_t>(open.content * 4096.0)));
-    ++finished_;
-    LossReport report;
-    report.supervised_rows = static_cast<std::int64_t>(open.layout->supervised_rows.size());
-    report.examples = open.layout->sequences();
-    if (report.supervised_rows == 0) return report;
-    report.task_loss = 1.0 / (1.0 + static_cast<double>(position.window.value));
-    report.loss = report.task_loss;
-    return report;
+    ZEROLOCK_INVARIANT(reach_ == GradientReach::stage, "this stage's gradient is for the stage before, too");
+    const Open open = close(position);
+    return backward(position, open.content, *open.layout);
+  }
+
+  BackwardResult backpropagate(const BatchPosition& position, at::Tensor output_gradient) override {
+    ZEROLOCK_INVARIANT(reach_ != GradientReach::stage, "this stage has a loss of its own");
+    const Open open = close(position);
+    const double gradient = output_gradient.defined() ? output_gradient.sum(at::kDouble).item<double>() : 1.0;
+    BackwardResult result;
+    result.report = backward(position, open.content + gradient, *open.layout);
+    LossReport& report = result.report;
+    if (output_gradient.defined()) report.task_loss = report.loss = report.consistency_loss = std::nan("");
+    if (open.layout->supervised_rows.empty()) return result;
+    result.input_gradient =
+        at::full({open.layout->rows(), width_}, gradient / 2 + open.weight, at::TensorOptions(at::kFloat));
+    return result;
   }
 
   StepReport step(WindowIndex window) override {
-    ZEROLOCK_INVARIANT(finished_ > 0 && open_.empty(), "all micro-batches of the window are finished");
+    ZEROLOCK_INVARIANT(finished_ > 0 && (open_.empty() || reach_ == GradientReach::stashed),
+                       "all micro-batches of the window are finished");
     stay_busy(durations_.step);
     mix(window.value);
     committed_checksum_ = checksum_;
@@ -120,7 +125,31 @@ class SimulatedBackend final : public StageBackend {
   struct Open {
     std::shared_ptr<const MicroBatchLayout> layout;
     double content;  // sum of the payload
+    double weight;   // that the forward had
   };
+
+  Open close(const BatchPosition& position) {
+    const auto found = open_.find(position);
+    ZEROLOCK_INVARIANT(found != open_.end(), "only what began can be finished: " + to_string(position));
+    const Open open = found->second;
+    open_.erase(found);
+    return open;
+  }
+
+  LossReport backward(const BatchPosition& position, double content, const MicroBatchLayout& layout) {
+    stay_busy(durations_.backward);
+    mix(position.window.value);
+    mix(position.micro_batch);
+    mix(static_cast<std::uint64_t>(static_cast<std::int64_t>(content * 4096.0)));
+    ++finished_;
+    LossReport report;
+    report.supervised_rows = static_cast<std::int64_t>(layout.supervised_rows.size());
+    report.examples = layout.sequences();
+    if (report.supervised_rows == 0) return report;
+    report.task_loss = 1.0 / (1.0 + static_cast<double>(position.window.value));
+    report.loss = report.task_loss;
+    return report;
+  }
 
   /// Depends on the rows' input, and stays small.
   [[nodiscard]] at::Tensor forward(const at::Tensor& received, double weight) const {
@@ -138,6 +167,7 @@ class SimulatedBackend final : public StageBackend {
   std::int64_t width_;
   SimulatedDurations durations_;
   bool calibrates_;
+  GradientReach reach_;
   std::optional<double> fitted_;
   std::vector<at::Tensor> kept_;  // rows of the calibration
   std::map<BatchPosition, Open> open_;
@@ -150,8 +180,9 @@ class SimulatedBackend final : public StageBackend {
 }  // namespace
 
 std::unique_ptr<StageBackend> make_simulated_backend(StageIndex stage, std::int64_t width,
-                                                     SimulatedDurations durations, bool calibrates) {
-  return std::make_unique<SimulatedBackend>(stage, width, durations, calibrates);
+                                                     SimulatedDurations durations, bool calibrates,
+                                                     GradientReach reach) {
+  return std::make_unique<SimulatedBackend>(stage, width, durations, calibrates, reach);
 }
 
 }  // namespace zerolock

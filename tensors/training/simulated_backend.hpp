@@ -18,9 +18,11 @@ struct SimulatedDurations {
 
 /// `width`: columns of the hidden state it makes. `calibrates`: it needs calibration before it trains, keeps
 /// every row, gives targets as if it were the last stage, and what it trains depends on what it was fitted
-/// to.
+/// to. `reach` beyond the stage: gradients of outputs count as inputs do, and those of the inputs depend on
+/// them and on the weights that the micro-batch's forward had.
 std::unique_ptr<StageBackend> make_simulated_backend(StageIndex stage, std::int64_t width,
                                                      SimulatedDurations durations = {},
-                                                     bool calibrates = false);
+                                                     bool calibrates = false,
+                                                     GradientReach reach = GradientReach::stage);
 
 }  // namespace zerolock

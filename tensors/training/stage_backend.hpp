@@ -22,6 +22,14 @@ struct LossReport {
   std::int64_t examples = 0;
 };
 
+/// How far the gradient of a stage's loss reaches.
+enum class GradientReach : std::uint8_t {
+  stage,    // every stage has a loss of its own, and nothing crosses a boundary backwards
+  model,    // the last stage's loss reaches all stages; weights stand still while micro-batches are open
+  stashed,  // the same, but steps may come in between: a micro-batch's backward uses the weights that its
+            // forward had, which are kept for it (PipeDream, Narayanan et al. 2019)
+};
+
 /// What one optimizer step did.
 struct StepReport {
   double learning_rate = 0;
@@ -37,6 +45,14 @@ struct StageState {
   WindowIndex window;  // the last committed one
   std::map<std::string, at::Tensor> tensors;
   std::map<std::string, std::string> metadata;  // "optimizer.steps" and the like
+};
+
+/// What the backward of one micro-batch made.
+struct BackwardResult {
+  LossReport report;  // losses are not numbers (NaN) where the stage has none
+  /// Of what the stage received, compute type [rows, width], for the stage before; undefined for the first
+  /// stage, and where nothing is supervised.
+  at::Tensor input_gradient;
 };
 
 /// One stage's numbers. Before training, stages whose readout has to be fitted are calibrated together: the
@@ -55,6 +71,11 @@ class StageBackend {
   /// Local loss and backward of a micro-batch that begin opened; its gradient is added to the window's sum.
   /// Throws RunError naming the position if loss or gradient is not finite.
   virtual LossReport finish(const BatchPosition& position) = 0;
+  /// Instead of finish, where the last stage's loss reaches all stages. `output_gradient`: of what begin
+  /// returned, as the next stage's backward made it; it is overwritten, and undefined for the last stage and
+  /// where nothing is supervised. Micro-batches may be finished in any order. Throws std::logic_error if the
+  /// backend was not made for it.
+  virtual BackwardResult backpropagate(const BatchPosition& position, at::Tensor output_gradient);
   /// Divides the summed gradient by the number of finished micro-batches and applies it.
   virtual StepReport step(WindowIndex window) = 0;
 
