@@ -214,7 +214,7 @@ class BenchLearningCommand : public Command {
     for (const std::string& warning : start.warnings) spdlog::warn("{}", warning);
     folder.create();
     TrainingSession session(options, inputs, folder, std::move(start), "the same command");
-    const int status = session.run(stop, thread_runner(inputs));
+    const int status = session.run(stop, thread_runner(options, inputs));
     if (status == status_interrupted) throw Interrupted{};
     if (status != status_done) throw RunError("the run in " + folder.path().string() + " failed");
   }

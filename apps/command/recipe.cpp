@@ -128,9 +128,11 @@ RecipeReport apply_recipe(TrainOptions& options, LearningTask task,
     const bool classes = task == LearningTask::classification;
     report.recipe = "auto";
     report.seen = classes ? "rows with one of a few classes" : "free text";
-    if (options.stage_count() == 1) {
-      report.seen += " in one stage";
+    const bool reaches_all = gradient_reach(options.schedule) != GradientReach::stage;
+    if (options.stage_count() == 1 || reaches_all) {
+      report.seen += reaches_all ? " with one loss for all stages" : " in one stage";
       choice = one_stage(task);
+      if (reaches_all) choice.why = "the loss is the model's, as it would be in one stage";
     } else {
       choice = classes ? classification() : free_text();
     }
