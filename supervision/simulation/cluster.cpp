@@ -29,6 +29,9 @@ Cluster::~Cluster() = default;
 void Cluster::start_executor(std::size_t number) {
   Machine& machine = *machines.at(number);
   if (machine.executor || machine.lost_for_good) return;
+  // As WorkFolder does. The coordinator may never have got what an earlier process has left: a stage that
+  // went on from there would be durable in a window before which nobody holds a checkpoint of it.
+  machine.disk.erase();
   machine.executor = std::make_unique<Executor>(*this, machine, ++machine.processes);
   log.note(machine.name() + " starts process " + std::to_string(machine.processes));
   machine.executor->start();
