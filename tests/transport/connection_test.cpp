@@ -332,7 +332,7 @@ TEST_CASE("dialling that fails says why", "[connection]") {
       address = gone.address();
     }
     const DialFailure failure = dial_failure(network, dial_options(address));
-    CHECK(failure.kind == Kind::unreachable);
+    CHECK(failure.kind == Kind::nobody);
     CHECK(failure.reason == address.text() + ": nobody listens there");
   }
   SECTION("a listener that says nothing") {
@@ -443,7 +443,7 @@ TEST_CASE("a port is free again at once", "[connection]") {
     CHECK(is_entry_of(*there.events->frame(), 10, 1));
   }
   const DialFailure failure = dial_failure(network, dial_options(address));
-  CHECK(failure.kind == DialFailure::Kind::unreachable);
+  CHECK(failure.kind == DialFailure::Kind::nobody);
 }
 
 }  // namespace zerolock
