@@ -26,9 +26,9 @@ std::string layers_text(const LayerRange& layers) {
   return layers.count() == 1 ? first : first + "-" + std::to_string(layers.last - 1);
 }
 
-std::string layers_flag(const std::vector<StagePlace>& stages) {
+std::string layers_flag(const std::vector<PlannedPlace>& stages) {
   std::string flag;
-  for (const StagePlace& place : stages) {
+  for (const PlannedPlace& place : stages) {
     flag += (flag.empty() ? "" : ",") + std::to_string(place.layers.count());
   }
   return flag;
@@ -68,7 +68,7 @@ std::optional<double> evenly_cut_seconds(PartitionTask task) {
 /// The stage or link that all others wait for.
 std::string bound(const PartitionTask& task, const StagePlan& plan) {
   for (std::size_t k = 0; k < plan.stages.size(); ++k) {
-    const StagePlace& place = plan.stages[k];
+    const PlannedPlace& place = plan.stages[k];
     const PlanningExecutor& executor = task.executors[place.executor];
     if (place.shared_seconds == plan.slowest_seconds) {
       std::string text = "stage " + std::to_string(k) + " is the slowest: layers " +
@@ -111,7 +111,7 @@ ordered_json memory_json(const PlannedMemory& memory) {
 
 ordered_json stage_json(const PlanInputs& inputs, const PartitionTask& task, const StagePlan& plan,
                         std::size_t k, const PlanCosts& costs) {
-  const StagePlace& place = plan.stages[k];
+  const PlannedPlace& place = plan.stages[k];
   const PlannedStage stage = inputs.stage(k, place.layers);
   const StageOperations operations = inputs.operations(stage);
   ordered_json json = {

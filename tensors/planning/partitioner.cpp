@@ -340,7 +340,7 @@ StagePlan plan_of(const PartitionTask& task, const std::vector<Kind>& kinds, con
     const Kind& kind = kinds[label.kind];
     if (label.hosted == 1) ++taken[label.kind];
     const StageCost& cost = costs.of(k, label.range);
-    StagePlace place;
+    PlannedPlace place;
     place.layers = label.range;
     place.executor = kind.members[taken[label.kind] - 1];
     place.seconds = cost.operations / task.executors[place.executor].operations_per_second;
@@ -352,7 +352,7 @@ StagePlan plan_of(const PartitionTask& task, const std::vector<Kind>& kinds, con
     sums[place.executor] += place.seconds;
     plan.stages.push_back(place);
   }
-  for (StagePlace& place : plan.stages) {
+  for (PlannedPlace& place : plan.stages) {
     const PlanningExecutor& host = task.executors[place.executor];
     place.shared_seconds = shared(place.seconds, hosted[place.executor], host);
     const double all = sums[place.executor] / static_cast<double>(host.cores);
@@ -367,7 +367,7 @@ StagePlan plan_of(const PartitionTask& task, const std::vector<Kind>& kinds, con
   std::size_t worst = 0;
   std::int64_t worst_excess = -1;
   std::vector<std::int64_t> needed(task.executors.size());
-  for (const StagePlace& place : plan.stages) needed[place.executor] += place.memory_bytes;
+  for (const PlannedPlace& place : plan.stages) needed[place.executor] += place.memory_bytes;
   for (std::size_t e = 0; e < needed.size(); ++e) {
     const std::int64_t limit = task.executors[e].memory_bytes;
     if (limit > 0 && needed[e] - limit > worst_excess) {
@@ -378,7 +378,7 @@ StagePlan plan_of(const PartitionTask& task, const std::vector<Kind>& kinds, con
   std::string stages;
   std::size_t hosted = 0;
   for (std::size_t k = 0; k < plan.stages.size(); ++k) {
-    const StagePlace& place = plan.stages[k];
+    const PlannedPlace& place = plan.stages[k];
     if (place.executor != worst) continue;
     ++hosted;
     stages += (stages.empty() ? "" : ", ") + std::to_string(k) + " (layers " +

@@ -37,7 +37,7 @@ struct PartitionTask {
 };
 
 /// Where one stage stands.
-struct StagePlace {
+struct PlannedPlace {
   LayerRange layers;
   std::size_t executor = 0;    // its place in the task's list
   double seconds = 0;          // of one micro-batch, alone on a core
@@ -49,7 +49,7 @@ struct StagePlace {
 /// The best partition and who hosts it. Stages that follow each other may share an executor; an executor
 /// never has stages apart from each other, so that a micro-batch comes to it once.
 struct StagePlan {
-  std::vector<StagePlace> stages;
+  std::vector<PlannedPlace> stages;
   /// The longest of all shared_seconds and receive_seconds: what was minimised.
   double slowest_seconds = 0;
   /// From one micro-batch to the next when all stages are busy: the longest of every stage's seconds, every

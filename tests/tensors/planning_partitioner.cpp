@@ -145,7 +145,7 @@ void check_places(const PartitionTask& task, const StagePlan& plan) {
   REQUIRE(plan.stages.size() == task.stages);
   std::int64_t next = 0;
   for (std::size_t k = 0; k < plan.stages.size(); ++k) {
-    const StagePlace& place = plan.stages[k];
+    const PlannedPlace& place = plan.stages[k];
     CHECK(place.layers.first == next);
     CHECK(place.layers.count() >= 1);
     next = place.layers.last;
@@ -172,7 +172,7 @@ PartitionTask uniform_task(std::int64_t layers, std::uint64_t stages,
 
 std::vector<std::int64_t> counts(const StagePlan& plan) {
   std::vector<std::int64_t> layers;
-  for (const StagePlace& place : plan.stages) layers.push_back(place.layers.count());
+  for (const PlannedPlace& place : plan.stages) layers.push_back(place.layers.count());
   return layers;
 }
 
@@ -196,7 +196,7 @@ TEST_CASE("no plan of a small task is better than the partitioner's") {
     check_places(task, plan);
     std::vector<LayerRange> ranges;
     std::vector<std::size_t> hosts;
-    for (const StagePlace& place : plan.stages) {
+    for (const PlannedPlace& place : plan.stages) {
       ranges.push_back(place.layers);
       hosts.push_back(place.executor);
     }
@@ -236,7 +236,7 @@ TEST_CASE("stages that share cores are cut evenly, and their pace is that of the
 TEST_CASE("an executor three times as fast takes three times the layers") {
   const StagePlan plan = best_plan(uniform_task(24, 2, {{"slow", 1, 1, 0, 0}, {"fast", 1, 3, 0, 0}}));
   CHECK(plan.period_seconds == 6);
-  for (const StagePlace& place : plan.stages) CHECK(place.layers.count() == (place.executor == 1 ? 18 : 6));
+  for (const PlannedPlace& place : plan.stages) CHECK(place.layers.count() == (place.executor == 1 ? 18 : 6));
 }
 
 TEST_CASE("a slow link is avoided by sharing an executor, unless it is faster all the same") {
@@ -266,7 +266,7 @@ TEST_CASE("executors that cannot be needed do not slow the search down") {
   }
   const StagePlan plan = best_plan(uniform_task(12, 3, many));
   CHECK(counts(plan) == std::vector<std::int64_t>{4, 4, 4});
-  for (const StagePlace& place : plan.stages) CHECK(place.executor >= 57);
+  for (const PlannedPlace& place : plan.stages) CHECK(place.executor >= 57);
 }
 
 TEST_CASE("byte counts are said in the largest unit that leaves a number above one") {
