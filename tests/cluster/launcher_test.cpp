@@ -114,6 +114,32 @@ exec bash -c "$3")");
   CHECK(std::filesystem::is_empty(place.path("scratch")));
 }
 
+TEST_CASE("cluster-up gives up when an executor ends before it has joined") {
+  const TinyWorkplace place;
+  stand_in(place, "remote-shell", R"(case $2 in *laptop) echo 'no route to laptop'; exit 255 ;; esac
+exec bash -c "$3")");
+  const std::string certificates = place.text_path("certificates");
+  const CommandOutput made =
+      run_zerolock({"certs", "--out", certificates, "--hosts", "desk=127.0.0.1,laptop=127.0.0.1"});
+  REQUIRE(made.status == 0);
+  write_text(place.path("hosts"), "desk user@desk 127.0.0.1:0\nlaptop user@laptop 127.0.0.1:0\n");
+  const std::string up =
+      "export ZEROLOCK=$zerolock ZEROLOCK_REMOTE=$zerolock ZEROLOCK_SSH=remote-shell ZEROLOCK_CERTIFICATES=" +
+      certificates + " HOME=" + place.text_path("home") + " TMPDIR=" + place.text_path("scratch") +
+      "; mkdir -p $TMPDIR; exec " + repository("scripts/cluster-up") + " " + place.text_path("hosts") +
+      " \"$@\"";
+  const CommandOutput output = run_shell(
+      place, up,
+      std::vector<std::string>{"--listen", "127.0.0.1:" + free_port(), "--tls", certificates, "--model",
+                               place.model(), "--data", place.rows(), "--out", place.text_path("job")} +
+          options);
+  INFO(output.err);
+  CHECK(output.status == 1);
+  CHECK(output.error_lines().back() ==
+        "cluster-up: executor laptop ended before it joined: no route to laptop");
+  CHECK(std::filesystem::is_empty(place.path("scratch")));
+}
+
 TEST_CASE("the systemd unit says nothing that systemd does not know") {
   const TinyWorkplace place;
   if (run_shell(place, "command -v systemd-analyze", {}).status != 0) {
