@@ -185,7 +185,7 @@ typename I::result_type inspect(I& f, OutputAllowance& x) {
 template <class I>
 typename I::result_type inspect(I& f, ExecutorCard& x) {
   return f(caf::meta::type_name("ExecutorCard"), x.name, x.version, x.cores, x.memory_bytes, x.placement,
-           x.data_address, x.gigaflops);
+           x.data_address, x.gigaflops, x.link_bytes_per_second, x.spare);
 }
 template <class I>
 typename I::result_type inspect(I& f, JournalRecord& x) {

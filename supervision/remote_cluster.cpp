@@ -173,9 +173,13 @@ RemoteExecutorsSetup RemoteCluster::executors_setup(const ClusterPlan& plan, con
   setup.payload_bytes_max = run.state_bytes_max;
   setup.note = options_.note;
   if (options_.board) setup.observer = executor_observer(options_.board);
-  setup.spread = [stages = plan.stages](const std::vector<ExecutorCard>& cards) {
+  for (const auto& [node, stages] : run.places) {
+    if (!stages.empty()) setup.awaited.insert(node);
+  }
+  setup.spread = [stages = plan.stages, places = run.places](const std::vector<ExecutorCard>& cards) {
+    if (!places.empty()) return places;
     const auto spread = spread_stages(stages, cards.size());
-    std::vector<std::pair<std::string, std::vector<StageIndex>>> named;
+    PlannedPlaces named;
     for (std::size_t i = 0; i < cards.size(); ++i) named.emplace_back(cards[i].name, spread[i]);
     return named;
   };

@@ -23,6 +23,7 @@ namespace zerolock {
 struct RemoteRun {
   Assignment common;                  // hosted, upstreams and downstreams are filled in for each executor
   std::uint64_t executors = 1;        // to wait for
+  PlannedPlaces places;               // of all stages; empty: spread_stages() over those that have joined
   LinkProfile link;                   // of the batch source's entries
   std::uint64_t state_bytes_max = 0;  // of one stage's checkpoint; calibration targets must fit too
   std::chrono::milliseconds absence_limit = deadlines.executor_absence;  // of PlacementSetup

@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -19,10 +20,8 @@
 
 namespace zerolock {
 
-/// The stages of each executor, by node; one without stages stands by. Throws InputError if the run cannot be
-/// placed on them.
-using SpreadStages = std::function<std::vector<std::pair<std::string, std::vector<StageIndex>>>(
-    const std::vector<ExecutorCard>&)>;
+/// Throws InputError if the run cannot be placed on these.
+using SpreadStages = std::function<PlannedPlaces(const std::vector<ExecutorCard>&)>;
 /// Asks the machine of an executor that is out of reach whether its process is still there. `nobody_there` is
 /// called, on any thread, if it is not; never, if that cannot be told.
 using ProbeExecutor =
@@ -31,7 +30,9 @@ using ProbeExecutor =
 struct RemoteExecutorsSetup {
   /// Looked at while executors are awaited: a run that has not begun needs no orderly end.
   std::function<bool()> stop_requested;
-  std::uint64_t executors_wanted = 1;  // stages are placed once so many have joined
+  /// Stages are placed once so many have joined, spares not counted, and those `awaited` are among them.
+  std::uint64_t executors_wanted = 1;
+  std::set<std::string> awaited;  // nodes
   PlacementSetup placement;
   SpreadStages spread;
   std::string session;                   // of the run; executors that have stages name it

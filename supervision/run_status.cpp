@@ -53,6 +53,7 @@ ordered_json executor_json(const ExecutorStatus& executor) {
   json["address"] = executor.address;
   json["cores"] = executor.cores;
   json["memory_bytes"] = executor.memory_bytes == 0 ? ordered_json() : ordered_json(executor.memory_bytes);
+  json["gigaflops"] = executor.gigaflops == 0 ? ordered_json() : ordered_json(executor.gigaflops);
   json["stages"] = ordered_json::array();
   for (const StageIndex stage : executor.stages) json["stages"].push_back(stage.value);
   return json;
@@ -65,6 +66,7 @@ ExecutorStatus executor_from(const ordered_json& json) {
   json.at("address").get_to(executor.address);
   json.at("cores").get_to(executor.cores);
   if (!json.at("memory_bytes").is_null()) json.at("memory_bytes").get_to(executor.memory_bytes);
+  if (!json.at("gigaflops").is_null()) json.at("gigaflops").get_to(executor.gigaflops);
   for (const ordered_json& stage : json.at("stages")) {
     executor.stages.push_back(StageIndex{stage.get<std::uint64_t>()});
   }

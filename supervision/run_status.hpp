@@ -53,6 +53,7 @@ struct ExecutorStatus {
   std::string address;  // where it lets downstream stages in
   std::uint64_t cores = 0;
   std::uint64_t memory_bytes = 0;  // that stages may use; 0: not stated
+  double gigaflops = 0;            // of matrix products on all its cores; 0: not measured
   ExecutorState state = ExecutorState::joined;
   std::vector<StageIndex> stages;
 

@@ -2,12 +2,16 @@
 /// Who has each stage of a run, and what that means for an executor's assignment.
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "actors/core/placement_core.hpp"
 #include "supervision/assignment.hpp"
 
 namespace zerolock {
+
+/// The stages of each executor, by node; one without stages stands by.
+using PlannedPlaces = std::vector<std::pair<std::string, std::vector<StageIndex>>>;
 
 struct StagePlace {
   std::string node;     // empty: nobody has it, or its executor has not come back yet

@@ -109,7 +109,8 @@ void StatusBoard::start_work() {
 void StatusBoard::joined(const ExecutorCard& card) {
   const std::lock_guard lock(mutex_);
   ExecutorStatus& executor = executors_[card.name];
-  executor = {card.name, card.data_address, card.cores, card.memory_bytes, ExecutorState::joined, {}};
+  executor = {card.name,      card.data_address,     card.cores, card.memory_bytes,
+              card.gigaflops, ExecutorState::joined, {}};
 }
 
 void StatusBoard::assigned(const std::string& node, const std::vector<StageIndex>& stages) {
@@ -119,7 +120,7 @@ void StatusBoard::assigned(const std::string& node, const std::vector<StageIndex
   executor->second.stages = stages;
   executor->second.state = stages.empty() ? ExecutorState::spare : ExecutorState::running;
   for (const StageIndex stage : stages) status_.stages.at(stage.value).executor = node;
-  if (status_.phase != RunPhase::waiting) return;
+  if (status_.phase != RunPhase::waiting || stages.empty()) return;
   status_.phase = calibrates_ ? RunPhase::calibrating : RunPhase::training;
   start_work();
 }

@@ -16,8 +16,10 @@ struct ExecutorCard {
   std::uint64_t cores = 1;
   std::uint64_t memory_bytes = 0;  // that stages may use; 0: not stated
   std::uint64_t placement = 1;     // rises each time the executor starts anew; fences its earlier lives
-  std::string data_address{};        // where it lets downstream stages in; empty: it is in this process
-  double gigaflops = 0;            // measured rate of matrix products on all its cores; 0: not measured
+  std::string data_address{};      // where it lets downstream stages in; empty: it is in this process
+  double gigaflops = 0;            // GFLOP/s of matrix products on all its cores; 0: not measured
+  std::uint64_t link_bytes_per_second = 0;  // of its network, each way; 0: not stated
+  bool spare = false;                       // stands by: gets stages only when another executor has lost them
 
   bool operator==(const ExecutorCard&) const = default;
 };

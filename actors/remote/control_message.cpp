@@ -28,7 +28,7 @@ void check(const WireReader& archive, TraceSpan::Kind kind) {
 template <class Archive>
 void serialize(Archive& archive, ExecutorCard& card) {
   archive(card.name, card.version, card.cores, card.memory_bytes, card.placement, card.data_address,
-          card.gigaflops);
+          card.gigaflops, card.link_bytes_per_second, card.spare);
 }
 template <class Archive>
 void serialize(Archive& archive, PlacedStage& placed) {

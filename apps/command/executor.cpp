@@ -43,6 +43,9 @@ class ExecutorCommand : public Command {
     table.text("listen", listen_,
                "HOST:PORT for downstream stages; otherwise any port of the address that reaches --join");
     table.text("memory-limit", memory_limit_, "what its stages may use, as in 4GiB; told to the coordinator");
+    table.real("gflops", gflops_, {0, 1e9, true},
+               "fp32 products of one core, told to the coordinator; otherwise measured at the start");
+    table.flag("spare", spare_, "stand by: take stages only when another executor has lost them");
     table.integer("threads", threads_, 1, 1024,
                   "compute threads of each stage; with more than 1 the adapter's bits may be others");
     table.text("device", device_, "what its stages compute on: cpu");
@@ -63,7 +66,7 @@ class ExecutorCommand : public Command {
         [] { spdlog::warn("leaving the cluster; interrupt again to stop at once"); });
     ExecutorPlan plan = this->plan();
     plan.stop_requested = [&interrupts] { return interrupts.requested(); };
-    require_fast_sgemm();
+    plan.card.gigaflops = gflops_.value_or(require_fast_sgemm()) * static_cast<double>(plan.card.cores);
     ExecutorEnd end = run_executor(plan);
     while (end.rejoin && !interrupts.requested()) {
       spdlog::warn("{}; joining again without stages", end.failure);
@@ -105,6 +108,8 @@ class ExecutorCommand : public Command {
     plan.card.cores = std::max(1u, std::thread::hardware_concurrency());
     plan.card.memory_bytes =
         memory_limit_.empty() ? 0 : static_cast<std::uint64_t>(parse_bytes(memory_limit_, "--memory-limit"));
+    plan.card.link_bytes_per_second = plan.link.bytes_per_second;
+    plan.card.spare = spare_;
     plan.work = work_ ? *work_ : cache() / "executors" / plan.name;
     DialOptions dial;
     dial.address = plan.coordinator;
@@ -190,6 +195,8 @@ class ExecutorCommand : public Command {
   std::optional<std::filesystem::path> work_;
   std::string listen_;
   std::string memory_limit_;
+  std::optional<double> gflops_;
+  bool spare_ = false;
   std::uint64_t threads_ = 1;
   std::string device_ = "cpu";
   bool model_unchecked_ = false;

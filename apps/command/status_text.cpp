@@ -40,6 +40,10 @@ std::string memory_text(std::uint64_t bytes) {
   return bytes == 0 ? "-" : formatted("%.1f GiB", static_cast<double>(bytes) / 0x1p30);
 }
 
+std::string rate_text(double gigaflops) {
+  return gigaflops == 0 ? "-" : formatted("%.0f GFLOP/s", gigaflops);
+}
+
 std::string stages_text(const std::vector<StageIndex>& stages) {
   Row numbers;
   for (const StageIndex stage : stages) numbers.push_back(std::to_string(stage.value));
@@ -98,17 +102,17 @@ std::string status_table(const RunStatus& status) {
     stages.push_back({std::to_string(stage.stage.value), layers_text(stage.layers),
                       stage.executor.empty() ? "-" : printable(stage.executor),
                       std::to_string(stage.committed.value), std::to_string(stage.durable.value),
-                      loss_text(stage), std::to_string(stage.restarts),
-                      to_string(stage.incarnation)});
+                      loss_text(stage), std::to_string(stage.restarts), to_string(stage.incarnation)});
   }
-  std::string text =
-      "run " + printable(status.run_id) + ", " + status_line(status) + "\n\n" + aligned(stages);
+  std::string text = status.run_id.empty() ? "" : "run " + printable(status.run_id) + ", ";
+  text += status_line(status) + "\n";
+  if (!status.stages.empty()) text += "\n" + aligned(stages);
   if (status.executors.empty()) return text;
-  std::vector<Row> executors{{"executor", "state", "stages", "address", "cores", "memory"}};
+  std::vector<Row> executors{{"executor", "state", "stages", "address", "cores", "rate", "memory"}};
   for (const ExecutorStatus& executor : status.executors) {
     executors.push_back({printable(executor.name), to_string(executor.state), stages_text(executor.stages),
                          printable(executor.address), std::to_string(executor.cores),
-                         memory_text(executor.memory_bytes)});
+                         rate_text(executor.gigaflops), memory_text(executor.memory_bytes)});
   }
   return text + "\n" + aligned(executors);
 }

@@ -29,6 +29,7 @@ struct HeldBoard {
     card.cores = 8;
     card.memory_bytes = name == "b" ? 1024 : 0;
     card.data_address = "127.0.0.1:7401";
+    card.gigaflops = name == "b" ? 640.5 : 0;
     board.joined(card);
   }
   void train(std::uint64_t stage, std::uint64_t window, double loss) {
@@ -81,6 +82,17 @@ TEST_CASE("executors are joined, running, lost and spare", "[status]") {
   held.board.left("c");
   held.board.left("nobody");
   CHECK(states(held.board.status()) == Texts{"a lost", "b running"});
+}
+
+TEST_CASE("a spare that joins early does not begin the run", "[status]") {
+  HeldBoard held;
+  held.join("a");
+  held.board.assigned("a", {});
+  CHECK(states(held.board.status()) == Texts{"a spare"});
+  CHECK(held.board.status().phase == RunPhase::waiting);
+  held.join("b");
+  held.board.assigned("b", {StageIndex{0}, StageIndex{1}});
+  CHECK(held.board.status().phase == RunPhase::training);
 }
 
 TEST_CASE("windows, losses, restarts and the rate are those of the run", "[status]") {
