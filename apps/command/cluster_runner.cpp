@@ -171,11 +171,14 @@ ClusterRunner network_runner(const TrainOptions& options, const TrainingInputs& 
     spdlog::info("metrics at http://{}/metrics", metrics->address().text());
   }
   const auto cluster = std::make_shared<RemoteCluster>(cluster_options);
-  spdlog::info("waiting at {} for {} executors", cluster->address().text(), network.executors);
+  if (network.places.empty()) {
+    spdlog::info("waiting at {} for {} executors", cluster->address().text(), network.executors);
+  }
   return [&options, &inputs, network, cluster, metrics, faults = faults_of(options, inputs)](
              const ClusterPlan& plan, const std::function<bool()>& stop, const ClusterObserver& observer) {
     MemoryAccount source_account;
     RemoteRun run = remote_run(options, inputs, plan, network.executors, network.link, faults);
+    run.places = network.places;
     run.absence_limit = network.absence_limit;
     run.vacancy_limit = network.vacancy_limit;
     return cluster->run(plan, run, inputs.batches, source_account, stop, observer);

@@ -13,6 +13,7 @@
 #include "apps/command/train_options.hpp"
 #include "apps/command/training_inputs.hpp"
 #include "supervision/cluster_plan.hpp"
+#include "supervision/stage_places.hpp"
 #include "transport/address.hpp"
 
 namespace zerolock {
@@ -33,6 +34,7 @@ struct NetworkOptions {
   Address listen;
   std::optional<std::string> public_host;
   std::uint64_t executors = 1;  // to wait for
+  PlannedPlaces places;         // who gets which stages; empty: in the order of the executors' names
   Security security = Security::plain();
   std::string name = "coordinator";
   std::string token;

@@ -2,8 +2,14 @@
 
 #include <spdlog/spdlog.h>
 
+#include <sstream>
+
+#include "apps/command/cluster_partition.hpp"
+#include "apps/command/interrupt_watch.hpp"
 #include "apps/command/training_command.hpp"
+#include "supervision/executor_roll_call.hpp"
 #include "tensors/base/error.hpp"
+#include "tensors/base/sgemm.hpp"
 
 namespace zerolock {
 
@@ -24,7 +30,10 @@ class CoordinatorCommand : public TrainingCommand {
     using Kept = OptionTable::Kept;
     TrainingCommand::declare(table);
     table.text("listen", listen_, "HOST:PORT where executors join");
-    table.integer("executors", executors_, 1, 1024, "executors to wait for; otherwise one for each stage");
+    table.integer(
+        "executors", executors_, 1, 1024,
+        "executors to wait for, spares not counted; without --stages and --layers the layers are cut for "
+        "what these can do; otherwise one for each stage");
     table.path("tls", cluster_.tls, "folder with certificates, made by zerolock certs",
                Kept::on_command_line_only);
     table.flag("insecure", cluster_.insecure, "allow plain connections beyond this machine",
@@ -39,27 +48,60 @@ class CoordinatorCommand : public TrainingCommand {
   }
 
  protected:
+  void prepare(TrainOptions& options) override {
+    plans_ = !options.stages && options.layers.empty();
+    if (!plans_) return;
+    if (!executors_) {
+      throw InputError("--executors",
+                       "is required without --stages and --layers: the layers are cut for so many");
+    }
+    options.stages = *executors_;
+  }
+
+  bool settle_partition(TrainOptions& options, const TrainingSources& sources) override {
+    if (!plans_) return true;
+    check_folder(options, sources);
+    NetworkOptions network = network_options();
+    RollCallOptions awaited;
+    awaited.listen = network.listen;
+    awaited.security = network.security;
+    awaited.token = network.token;
+    awaited.name = network.name;
+    awaited.executors = *executors_;
+    awaited.note = [](const std::string& line) { spdlog::info("{}", line); };
+    roll_call_ = std::make_unique<ExecutorRollCall>(std::move(awaited));
+    spdlog::info("waiting at {} for {} executors, to cut the layers for what they can do",
+                 roll_call_->address().text(), *executors_);
+    const auto cards = [this] {
+      const InterruptWatch interrupts([] {});
+      return roll_call_->wait([&interrupts] { return interrupts.requested(); });
+    }();
+    if (!cards) {
+      spdlog::warn("stopped before the executors had joined");
+      return false;
+    }
+    const ClusterPartition partition = partition_for(make_plan_inputs(options, sources, *executors_, true),
+                                                     *cards, require_fast_sgemm() * 1e9);
+    std::istringstream lines(partition.text);
+    for (std::string line; std::getline(lines, line);) spdlog::info("{}", line);
+    options.stages.reset();
+    options.layers = partition.layers;
+    network.places = partition.places;
+    network.executors = partition.places.size();
+    network.listen = roll_call_->address();
+    network_ = std::move(network);
+    return true;
+  }
+
   ClusterRunner runner(const TrainingInputs& inputs, const RunFolder&, const RunRecord& record) override {
-    if (listen_.empty()) throw InputError("--listen", "is required: HOST:PORT");
-    NetworkOptions network;
-    network.listen = parse_address(listen_, "--listen");
-    network.executors = executors_.value_or(inputs.partition.size());
+    NetworkOptions network = network_ ? *network_ : network_options();
+    if (!network_) network.executors = executors_.value_or(inputs.partition.size());
     if (options().wire_rounds() && network.executors < inputs.partition.size()) {
       throw InputError("--wire-type",
                        "rounds hidden states between executors alone, so that the result would depend on who "
                        "hosts which stage; give each stage its executor, or take compute");
     }
-    network.security = cluster_.security(NodeRole::coordinator, "");
-    if (network.security.identity()) network.name = network.security.identity()->name;
-    network.token = cluster_.shared_token();
-    network.metrics = metrics_address();
-    network.link = parse_link_profile(options().link, "--link");
-    network.absence_limit = std::chrono::seconds(absence_seconds_);
-    network.vacancy_limit = std::chrono::seconds(vacancy_seconds_);
-    if (!network.security.is_tls() && network.token.empty()) {
-      network.token = new_token();
-      spdlog::info("executors join with --token {}", network.token);
-    }
+    roll_call_.reset();  // its executors come again, to where the run now is
     return network_runner(options(), inputs, record.run_id, network);
   }
 
@@ -71,6 +113,34 @@ class CoordinatorCommand : public TrainingCommand {
   [[nodiscard]] bool takes_over_from(const std::string& command) const override { return command == "train"; }
 
  private:
+  /// Nobody is waited for in vain. How much room the run takes is known later.
+  static void check_folder(const TrainOptions& options, const TrainingSources& sources) {
+    RunRecord planned;
+    planned.settings = options.deciding_settings();
+    planned.model_hash = sources.model.files->content_hash();
+    planned.data_hash = sources.dataset->content_hash;
+    RunFolder(*options.out).check_free(planned, 0);
+  }
+
+  /// All but the executors.
+  [[nodiscard]] NetworkOptions network_options() const {
+    if (listen_.empty()) throw InputError("--listen", "is required: HOST:PORT");
+    NetworkOptions network;
+    network.listen = parse_address(listen_, "--listen");
+    network.security = cluster_.security(NodeRole::coordinator, "");
+    if (network.security.identity()) network.name = network.security.identity()->name;
+    network.token = cluster_.shared_token();
+    network.metrics = metrics_address();
+    network.link = parse_link_profile(options().link, "--link");
+    network.absence_limit = std::chrono::seconds(absence_seconds_);
+    network.vacancy_limit = std::chrono::seconds(vacancy_seconds_);
+    if (!network.security.is_tls() && network.token.empty()) {
+      network.token = new_token();
+      spdlog::info("executors join with --token {}", network.token);
+    }
+    return network;
+  }
+
   /// Nobody who asks for metrics proves who he is.
   [[nodiscard]] std::optional<Address> metrics_address() const {
     if (metrics_.empty()) return std::nullopt;
@@ -89,6 +159,10 @@ class CoordinatorCommand : public TrainingCommand {
   std::uint64_t vacancy_seconds_ = 60;
   std::optional<std::uint64_t> executors_;
   ClusterOptions cluster_;
+
+  bool plans_ = false;                           // the layers are cut for the executors that join
+  std::optional<NetworkOptions> network_;        // with their places, once that is done
+  std::unique_ptr<ExecutorRollCall> roll_call_;  // until the run listens itself
 };
 
 }  // namespace

@@ -165,6 +165,13 @@ PlanInputs open_plan_inputs(TrainOptions& options, std::uint64_t stages, bool ap
                             const std::function<bool(const std::string& flag)>& by_hand) {
   const TrainingSources sources = open_sources(options);
   const auto recipe = resolve_recipe(options, sources, by_hand);
+  PlanInputs inputs = make_plan_inputs(options, sources, stages, apart);
+  if (recipe) inputs.notes.insert(inputs.notes.begin(), recipe->text());
+  return inputs;
+}
+
+PlanInputs make_plan_inputs(const TrainOptions& options, const TrainingSources& sources, std::uint64_t stages,
+                            bool apart) {
   PlanInputs inputs;
   inputs.model = sources.model.files;
   inputs.sizes = sizes_of(*inputs.model);
@@ -178,7 +185,6 @@ PlanInputs open_plan_inputs(TrainOptions& options, std::uint64_t stages, bool ap
   if (calibrates(options, stages)) batches.calibration_rows = options.calibration_rows;
   inputs.settings = options.stage_settings(stages, restricted_tokens(options, sources), 1);
   inputs.settings.check(stages);
-  if (recipe) inputs.notes.push_back(recipe->text());
   if (options.rows.data) {
     survey(*make_batch_plan(sources.dataset, batches), inputs);
   } else {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "apps/command/train_options.hpp"
+#include "apps/command/training_inputs.hpp"
 #include "tensors/base/entry.hpp"
 #include "tensors/files/model_files.hpp"
 #include "tensors/planning/stage_memory.hpp"
@@ -40,5 +41,8 @@ struct PlanInputs {
 /// fit.
 PlanInputs open_plan_inputs(TrainOptions& options, std::uint64_t stages, bool apart,
                             const std::function<bool(const std::string& flag)>& by_hand);
+/// The same of what is open already, and options that the recipe has completed.
+PlanInputs make_plan_inputs(const TrainOptions& options, const TrainingSources& sources, std::uint64_t stages,
+                            bool apart);
 
 }  // namespace zerolock

@@ -25,6 +25,7 @@ void TrainingCommand::declare(OptionTable& table) {
 
 int TrainingCommand::run(OptionTable& table) {
   read_configuration(table);
+  prepare(options_);
   options_.complete(table);
   if (options_.print_config) {
     if (options_.recipe != Recipe::none) {
@@ -40,6 +41,7 @@ int TrainingCommand::run(OptionTable& table) {
   const RunFolder folder(*options_.out);
   const TrainingSources sources = open_training_sources(options_);
   const std::optional<RecipeReport> recipe = resolve_recipe(options_, sources, by_hand(table));
+  if (!settle_partition(options_, sources)) return status_interrupted;
   const TrainingInputs inputs = open_training_inputs(options_, sources);
   StartingPoint start =
       options_.resume ? start_resumed_run(options_, inputs, folder) : start_new_run(options_, inputs, folder);

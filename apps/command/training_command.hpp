@@ -17,6 +17,10 @@ class TrainingCommand : public Command {
   int run(OptionTable& table) override;
 
  protected:
+  /// Decides what the options leave open, before they are completed. Throws InputError.
+  virtual void prepare(TrainOptions&) {}
+  /// Cuts the layers where the options have left that to the command. False: it was told to stop meanwhile.
+  virtual bool settle_partition(TrainOptions&, const TrainingSources&) { return true; }
   /// Called once options and inputs are known to be good, before anything is written. What the runner refers
   /// to outlives it.
   virtual ClusterRunner runner(const TrainingInputs& inputs, const RunFolder& folder,

@@ -123,8 +123,9 @@ TEST_CASE("a wire type is refused where nothing travels, or where it would make 
   CHECK(threads.status == 2);
   CHECK(threads.error_lines().size() == 1);
   CHECK(threads.err.find("--wire-type") != std::string::npos);
-  std::vector<std::string> job = place.train(
-      "run", {"--listen", "127.0.0.1:0", "--token", "secret", "--executors", "2", "--wire-type", "int8"});
+  std::vector<std::string> job =
+      place.train("run", {"--listen", "127.0.0.1:0", "--token", "secret", "--executors", "2", "--stages", "3",
+                          "--wire-type", "int8"});
   job.front() = "coordinator";
   const CommandOutput shared_hosts = run_zerolock(job);
   INFO(shared_hosts.err);
@@ -135,7 +136,7 @@ TEST_CASE("a wire type is refused where nothing travels, or where it would make 
 
 TEST_CASE("a coordinator says no in one line") {
   const TinyWorkplace place;
-  std::vector<std::string> job = place.train("run", {"--listen", "0.0.0.0:0"});
+  std::vector<std::string> job = place.train("run", {"--listen", "0.0.0.0:0", "--stages", "2"});
   job.front() = "coordinator";
   const CommandOutput open_port = run_zerolock(job);
   INFO(open_port.err);

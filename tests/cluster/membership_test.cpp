@@ -2,6 +2,7 @@
 
 #include <catch2/catch.hpp>
 #include <csignal>
+#include <map>
 
 #include "loopback_cluster.hpp"
 
@@ -61,6 +62,106 @@ TEST_CASE("an executor that leaves before the start is not waited for and gets n
   REQUIRE(cluster.coordinator().wait_for_error_text("executor b has joined (1 of 2)"));
   cluster.join("c");
   CHECK(cluster.finish()["adapter_sha256"] == threads["adapter_sha256"]);
+}
+
+TEST_CASE("an executor that is killed before the start is not waited for and gets nothing") {
+  const TinyWorkplace place;
+  const std::vector<std::string> flags{"--stages", "2"};
+  const json threads = trained_as_threads(place, flags);
+  LoopbackCluster cluster(place, coordinator_arguments(place, "network", flags), token);
+  cluster.join("a");
+  REQUIRE(cluster.coordinator().wait_for_error_text("executor a has joined (1 of 2)"));
+  cluster.kill("a");
+  REQUIRE(cluster.coordinator().wait_for_error_text("executor a is gone"));
+  CHECK(cluster.status()["executors"].empty());
+  cluster.join("b");
+  REQUIRE(cluster.coordinator().wait_for_error_text("executor b has joined (1 of 2)"));
+  cluster.join("c");
+  CHECK(cluster.finish()["adapter_sha256"] == threads["adapter_sha256"]);
+}
+
+TEST_CASE("a spare is not counted, gets nothing at the start, and takes over what is lost") {
+  const TinyWorkplace place;
+  const std::vector<std::string> flags{"--stages", "2", "--windows", "300"};
+  const json threads = trained_as_threads(place, flags);
+  LoopbackCluster cluster(place, coordinator_arguments(place, "network", flags), token);
+  cluster.join("a", {"--spare"});
+  REQUIRE(cluster.coordinator().wait_for_error_text("executor a has joined, stands by as a spare"));
+  const json waiting = cluster.status();
+  CHECK(waiting["phase"] == "waiting");
+  CHECK(waiting["executors"][0]["state"] == "spare");
+  cluster.join("b", {"--gflops", "7"});
+  REQUIRE(cluster.coordinator().wait_for_error_text("executor b has joined (1 of 2)"));
+  cluster.join("c");
+  REQUIRE(cluster.coordinator().wait_for_error_text("info: window "));
+  const json training = cluster.status();
+  CHECK(hosts_text(training) == "a:, b: 0, c: 1");
+  for (const json& executor : training["executors"]) {
+    const double rate = executor["gigaflops"].get<double>() / executor["cores"].get<double>();
+    if (executor["name"] == "b") {
+      CHECK(rate == 7);
+    } else {
+      CHECK(rate > 0);
+    }
+  }
+  cluster.kill("b");
+  REQUIRE(cluster.coordinator().wait_for_error_text("stage 0 goes to executor a"));
+  CHECK(cluster.finish()["adapter_sha256"] == threads["adapter_sha256"]);
+}
+
+TEST_CASE("without stages the layers are cut for what the executors can do, also when the run goes on") {
+  const TinyWorkplace place;
+  const std::vector<std::string> windows{"--windows", "300"};
+  LoopbackCluster cluster(
+      place, coordinator_arguments(place, "network", windows + std::vector<std::string>{"--executors", "2"}),
+      token);
+  cluster.join("c", {"--spare"});
+  REQUIRE(cluster.coordinator().wait_for_error_text("executor c has joined, stands by as a spare"));
+  cluster.join("a", {"--gflops", "100"});
+  REQUIRE(cluster.coordinator().wait_for_error_text("executor a has joined (1 of 2)"));
+  const json waiting = cluster.status();
+  CHECK(waiting["phase"] == "waiting");
+  CHECK(waiting["stages"].empty());
+  CHECK(waiting["executors_wanted"] == 2);
+  CHECK(waiting["executors"].size() == 2);
+  // Twice as fast, but without room for both stages.
+  cluster.join("b", {"--gflops", "200", "--memory-limit", "2200KiB"});
+  REQUIRE(cluster.coordinator().wait_for_error_text("why: stage "));
+  REQUIRE(cluster.coordinator().wait_for_error_text("info: window "));
+  const json training = cluster.status();
+  std::map<std::string, int> counts;
+  std::string layers;
+  for (const json& stage : training["stages"]) {
+    const int count = stage["layers"][1].get<int>() - stage["layers"][0].get<int>() + 1;
+    counts[stage["executor"].get<std::string>()] += count;
+    layers += (layers.empty() ? "" : ",") + std::to_string(count);
+  }
+  INFO(layers);
+  REQUIRE(training["stages"].size() == 2);
+  CHECK(counts["c"] == 0);
+  CHECK(counts["a"] > 0);
+  CHECK(counts["a"] < counts["b"]);
+  const json threads = trained_as_threads(place, windows + std::vector<std::string>{"--layers", layers});
+  cluster.kill_coordinator();
+  cluster.resume_coordinator(place.text_path("network"));
+  CHECK(cluster.finish()["adapter_sha256"] == threads["adapter_sha256"]);
+}
+
+TEST_CASE("a coordinator cuts layers for as many executors as it is told, and only so that they fit") {
+  const TinyWorkplace place;
+  const std::vector<std::string> listen{"--listen", "127.0.0.1:0"};
+  check_refused(run_zerolock(coordinator_arguments(place, "network", listen + token)), 2,
+                "--executors: is required without --stages and --layers");
+  LoopbackCluster cluster(place, coordinator_arguments(place, "network", {"--executors", "1"}), token);
+  const CommandProcess executor(std::vector<std::string>{"executor", "--join", cluster.address(), "--name",
+                                                         "a", "--cache", place.text_path("cache-a"),
+                                                         "--memory-limit", "100KiB"} +
+                                token);
+  const CommandOutput end = cluster.coordinator().finish();
+  INFO(end.err);
+  CHECK(end.status == 2);
+  CHECK(end.error_lines().back().find("100 KiB") != std::string::npos);
+  CHECK_FALSE(std::filesystem::exists(place.path("network")));
 }
 
 TEST_CASE("of more executors than stages the last ones stand by") {
