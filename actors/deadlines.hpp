@@ -26,6 +26,7 @@ struct Deadlines {
   std::chrono::milliseconds executor_absence{15'000};  // an executor's stages are given to another after that
   std::chrono::milliseconds stage_vacancy{60'000};     // stages without an executor wait so long for one
   std::chrono::milliseconds executor_farewell{10'000};  // an executor stops its stages at the end of a run
+  std::chrono::milliseconds last_copy{60'000};          // the disk takes a lost executor's last copy
   std::chrono::milliseconds stop_poll{50};              // how often the caller's stop request is looked at
 };
 

@@ -1,6 +1,8 @@
 #include "actors/scheduler.hpp"
 
+#include <functional>
 #include <map>
+#include <utility>
 
 #include "actors/deadlines.hpp"
 #include "actors/failure.hpp"
@@ -16,6 +18,7 @@ class Scheduler final : public SchedulerActor::base {
     contain_failures(this);
     live_under(this, parent);
     if (wiring_.recovers) core_.remember(*wiring_.recovers);
+    end_kept_ = core_.stopping();
   }
 
   [[nodiscard]] const char* name() const override { return "scheduler"; }
@@ -28,7 +31,7 @@ class Scheduler final : public SchedulerActor::base {
             [this](attach_atom, StageIndex stage, const StageControlActor& control) {
               stages_[stage] = control;
               if (core_.recovery_line()) send(control, line_atom::value, *core_.recovery_line());
-              if (core_.stopping()) send(control, end_at_atom::value, core_.last_window());
+              if (end_kept_) send(control, end_at_atom::value, core_.last_window());
             },
             [this](commit_atom, StageIndex stage, Incarnation incarnation, WindowIndex window) {
               stop_if_requested();
@@ -36,7 +39,7 @@ class Scheduler final : public SchedulerActor::base {
             },
             [this](durable_atom, StageIndex stage, WindowIndex window) {
               stop_if_requested();
-              keep({JournalRecord::Kind::stage_durable, stage, window, {}}, {});
+              keep({JournalRecord::Kind::stage_durable, stage, window, {}}, [] {});
               carry_out(core_.durable(stage, window));
             },
             [this](stop_atom) { stop(); }};
@@ -56,43 +59,42 @@ class Scheduler final : public SchedulerActor::base {
   void stop() {
     if (core_.stopping()) return;
     const SchedulerOrders orders = core_.request_stop();
-    keep({JournalRecord::Kind::run_ends_at, {}, core_.last_window(), {}}, {});
-    carry_out(orders);
+    keep({JournalRecord::Kind::run_ends_at, {}, core_.last_window(), {}}, [this, orders] {
+      end_kept_ = true;
+      carry_out(orders);
+    });
   }
 
   /// What is promised is kept first: a coordinator that starts again must know of it.
   void carry_out(const SchedulerOrders& orders) {
-    if (orders == SchedulerOrders{}) return;
-    if (orders.grant) {
-      keep({JournalRecord::Kind::windows_granted, {}, *orders.grant, {}}, orders);
-    } else if (orders.finished) {
-      keep({JournalRecord::Kind::run_finished, {}, core_.last_window(), {}}, orders);
-    } else {
-      announce(orders);
-    }
-  }
-
-  void keep(const JournalRecord& record, const SchedulerOrders& then) {
-    request(wiring_.journal, deadlines.journal, append_atom::value, record)
-        .then([this, then](std::uint64_t) { announce(then); },
-              [this](caf::error& error) {
-                quit(make_failure(Failure::permanent, "the journal failed because " + cause_of(error)));
-              });
-  }
-
-  void announce(const SchedulerOrders& orders) {
-    if (orders.grant) send(wiring_.source, grant_atom::value, *orders.grant);
+    // The line is no promise: the journal has what it follows from.
     if (orders.recovery_line) send(wiring_.targets, line_atom::value, *orders.recovery_line);
     for (const auto& [stage, control] : stages_) {
       if (orders.recovery_line) send(control, line_atom::value, *orders.recovery_line);
       if (orders.end_at) send(control, end_at_atom::value, *orders.end_at);
     }
-    if (orders.finished) send(wiring_.owner, end_at_atom::value, core_.last_window(), core_.stopping());
+    if (orders.grant) {
+      keep({JournalRecord::Kind::windows_granted, {}, *orders.grant, {}},
+           [this, window = *orders.grant] { send(wiring_.source, grant_atom::value, window); });
+    }
+    if (orders.finished) {
+      keep({JournalRecord::Kind::run_finished, {}, core_.last_window(), {}},
+           [this] { send(wiring_.owner, end_at_atom::value, core_.last_window(), core_.stopping()); });
+    }
+  }
+
+  void keep(const JournalRecord& record, std::function<void()> then) {
+    request(wiring_.journal, deadlines.journal, append_atom::value, record)
+        .then([then = std::move(then)](std::uint64_t) { then(); },
+              [this](caf::error& error) {
+                quit(make_failure(Failure::permanent, "the journal failed because " + cause_of(error)));
+              });
   }
 
   SchedulerCore core_;
   SchedulerWiring wiring_;
   std::map<StageIndex, StageControlActor> stages_;
+  bool end_kept_ = false;  // a stop is in the journal, so that stages may hear of it
 };
 
 }  // namespace

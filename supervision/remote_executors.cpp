@@ -122,7 +122,8 @@ class RemoteExecutors final : public Type::base {
     if (closing_ || known == executors_.end()) return {"the run has ended", false};
     known->second.card = opened.card;
     known->second.away = false;
-    return opened.running.empty() ? on_joined(node, opened.card) : on_attached(node, opened);
+    return opened.running.empty() ? on_joined(node, opened.card)
+                                  : on_attached(known->second.link, node, opened);
   }
 
   OpenedAnswer on_joined(const std::string& node, const ExecutorCard& card) {
@@ -142,7 +143,8 @@ class RemoteExecutors final : public Type::base {
   }
 
   /// It has stages from before the coordinator started again, or from before it was given up.
-  OpenedAnswer on_attached(const std::string& node, const OpenedExecutor& opened) {
+  OpenedAnswer on_attached(const ExecutorLinkActor& link, const std::string& node,
+                           const OpenedExecutor& opened) {
     if (opened.session != setup_.session) {
       carry_out(core_.gone(node, "executor " + node + " runs stages of another session", now()));
       setup_.note("executor " + node + " has come with stages of another session, and drops them");
@@ -157,6 +159,7 @@ class RemoteExecutors final : public Type::base {
     setup_.observer.joined(opened.card);
     setup_.observer.assigned(node, hosted_by(node));
     setup_.note("executor " + node + " has come back with its stages");
+    for (const PlacedStage& placed : opened.running) links_of_stages_[placed.stage] = link.address();
     carry_out(orders);
     for (const PlacedStage& placed : opened.running) {
       announce(placed.stage);
@@ -253,11 +256,45 @@ class RemoteExecutors final : public Type::base {
       request(ports_.journal, deadlines.journal, append_atom::value, record)
           .then(
               [this, missing, assign](std::uint64_t) {
-                if (--*missing == 0) give(assign);
+                if (--*missing == 0) take_from_earlier(assign);
               },
               [this](caf::error& error) {
                 close(make_failure(Failure::permanent, "the journal failed because " + cause_of(error)));
               });
+    }
+  }
+
+  /// Before the copies of a stage's states are looked at, its earlier executor's link must have written the
+  /// last of them: a window that became durable later would let go of what the new placement needs.
+  void take_from_earlier(const PlacementOrders::Assign& assign) {
+    std::map<caf::actor_addr, std::pair<ExecutorLinkActor, ForgottenStages>> earlier;
+    const auto heir = executors_.find(assign.node);
+    for (const PlacedStage& placed : assign.stages) {
+      const auto link = caf::actor_cast<ExecutorLinkActor>(links_of_stages_[placed.stage]);
+      if (!link || (heir != executors_.end() && link == heir->second.link)) continue;
+      earlier[link.address()].first = link;
+      earlier[link.address()].second.stages.insert(placed.stage);
+    }
+    if (earlier.empty()) {
+      give(assign);
+      return;
+    }
+    const auto missing = std::make_shared<std::size_t>(earlier.size());
+    const auto one_less = [this, missing, assign] {
+      if (--*missing == 0) give(assign);
+    };
+    for (const auto& [address, item] : earlier) {
+      request(item.first, deadlines.last_copy, forget_atom::value, item.second)
+          .then([one_less](bool) { one_less(); },
+                [this, one_less](caf::error& error) {
+                  if (error == caf::sec::request_timeout) {
+                    close(make_failure(Failure::permanent,
+                                       "the last copy of a lost executor's state was not "
+                                       "written in time"));
+                  } else {
+                    one_less();  // the link is gone
+                  }
+                });
     }
   }
 
@@ -275,6 +312,9 @@ class RemoteExecutors final : public Type::base {
       if (placed.placement > Placement{1}) {
         setup_.note("stage " + std::to_string(placed.stage.value) + " goes to executor " + assign.node);
       }
+    }
+    for (const PlacedStage& placed : assign.stages) {
+      links_of_stages_[placed.stage] = known->second.link.address();
     }
     send(known->second.link, assign_atom::value, assignment);
     for (const PlacedStage& placed : assign.stages) announce(placed.stage);
@@ -429,7 +469,8 @@ class RemoteExecutors final : public Type::base {
   RemoteExecutorsSetup setup_;
   CoordinatorPorts ports_;
   PlacementCore core_;
-  std::map<std::string, Executor> executors_;  // by node
+  std::map<std::string, Executor> executors_;              // by node
+  std::map<StageIndex, caf::actor_addr> links_of_stages_;  // that heard last of each stage
   bool placed_ = false;
   std::uint64_t lost_before_ = 0;  // executors, before stages were placed
   std::optional<std::chrono::nanoseconds> armed_for_;

@@ -52,6 +52,10 @@ class ExecutorLink final : public Type::base {
               summaries_ = make_response_promise<std::vector<StageSummary>>();
               return *summaries_;
             },
+            [this](forget_atom, const ForgottenStages& forgotten) {
+              for (const StageIndex stage : forgotten.stages) stages_.erase(stage);
+              return true;
+            },
             [this](over_atom, const std::string& reason, bool rejoin) { end_life(reason, rejoin); },
             [this](tick_atom) {
               if (over_ && clock().now() >= over_since_ + deadlines.executor_farewell) {

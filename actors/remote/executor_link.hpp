@@ -23,6 +23,7 @@ using assign_atom = caf::atom_constant<caf::atom("assign")>;  // -> link: what i
 using opened_atom = caf::atom_constant<caf::atom("opened")>;  // link -> owner: an executor is here
 using away_atom = caf::atom_constant<caf::atom("away")>;      // link -> owner: it is out of reach
 using back_atom = caf::atom_constant<caf::atom("back")>;      // link -> owner: it is here again
+using forget_atom = caf::atom_constant<caf::atom("forget")>;  // -> link: stages that others get; answered
 using over_atom = caf::atom_constant<caf::atom("over")>;      // -> link: the run has ended for its executor
 
 /// What one executor is to run.
@@ -34,6 +35,11 @@ struct ExecutorAssignment {
   WindowIndex initial_window;
   /// Stages of an earlier placement: the coordinator's copies of their states go along.
   std::set<StageIndex> with_kept_states;
+};
+
+/// Stages that are about to go to another executor.
+struct ForgottenStages {
+  std::set<StageIndex> stages;
 };
 
 /// An executor that begins a conversation: a new life of it, or one that another life of the coordinator
@@ -49,14 +55,15 @@ struct OpenedAnswer {
 };
 
 /// A link as the scheduler, the targets holder and its owner see it. It answers `summary` for its stages, and
-/// passes on to its executor what comes with `control`. After `over`, whose flag says whether the executor
-/// may join again, it ends normally when its executor has left; the same before it had anything to do. An
-/// executor that fails or leaves is the reason with which its link ends.
+/// passes on to its executor what comes with `control`. After its answer to `forget` nothing that its
+/// executor still says of those stages counts. After `over`, whose flag says whether the executor may join
+/// again, it ends normally when its executor has left; the same before it had anything to do. An executor
+/// that fails or leaves is the reason with which its link ends.
 using ExecutorLinkActor = ExecutorsActor::extend<
     caf::reacts_to<line_atom, WindowIndex>, caf::reacts_to<end_at_atom, WindowIndex>,
     caf::reacts_to<targets_atom, CalibrationTargets>, caf::reacts_to<accept_atom, AcceptedConnection>,
     caf::reacts_to<assign_atom, ExecutorAssignment>, caf::reacts_to<over_atom, std::string, bool>,
-    caf::reacts_to<control_atom, ReceivedControl>>;
+    caf::reacts_to<control_atom, ReceivedControl>, caf::replies_to<forget_atom, ForgottenStages>::with<bool>>;
 
 /// Hears of executors by the names of their nodes.
 using ExecutorOwnerActor =
@@ -84,5 +91,6 @@ ExecutorLinkActor spawn_executor_link(caf::local_actor& parent, ExecutorLinkSetu
 }  // namespace zerolock
 
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(zerolock::ExecutorAssignment)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(zerolock::ForgottenStages)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(zerolock::OpenedExecutor)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(zerolock::OpenedAnswer)
