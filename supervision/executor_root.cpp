@@ -66,6 +66,38 @@ class PreparedOnce {
   BackendFactory factory_;
 };
 
+/// Where the upstreams of this process's stages are, and the links that have to know. The executor supervisor
+/// spawns those in its own time, so word of a move may come before the link that it is for.
+class UpstreamDirectory {
+ public:
+  void moved(const control::UpstreamMoved& where) {
+    const std::lock_guard lock(mutex_);
+    moved_[where.boundary] = where;
+    tell(where.boundary);
+  }
+  void spawned(StageIndex boundary, const MovableInboundLinkActor& link) {
+    const std::lock_guard lock(mutex_);
+    links_[boundary] = link;
+    tell(boundary);
+  }
+  void clear() {
+    const std::lock_guard lock(mutex_);
+    links_.clear();
+  }
+
+ private:
+  void tell(StageIndex boundary) {
+    const auto link = links_.find(boundary);
+    const auto where = moved_.find(boundary);
+    if (link == links_.end() || where == moved_.end()) return;
+    caf::anon_send(link->second, moved_atom::value, where->second.node, where->second.address);
+  }
+
+  std::mutex mutex_;
+  std::map<StageIndex, control::UpstreamMoved> moved_;  // the latest word of each
+  std::map<StageIndex, MovableInboundLinkActor> links_;
+};
+
 class ExecutorRoot final : public ExecutorRootActor::base {
  public:
   ExecutorRoot(caf::actor_config& config, caf::actor_addr parent, ExecutorRootSetup setup)
@@ -100,7 +132,7 @@ class ExecutorRoot final : public ExecutorRootActor::base {
     link_ = nullptr;
     door_ = nullptr;
     supervisor_ = nullptr;
-    inbound_links_.clear();
+    upstreams_->clear();
     setup_ = {};
   }
 
@@ -133,10 +165,7 @@ class ExecutorRoot final : public ExecutorRootActor::base {
     } else if (const auto* assigned = std::get_if<control::Assigned>(&received.message)) {
       start(assignment_from_text("assignment", assigned->assignment));
     } else if (const auto* upstream = std::get_if<control::UpstreamMoved>(&received.message)) {
-      const auto link = inbound_links_.find(upstream->boundary);
-      if (link != inbound_links_.end()) {
-        send(link->second, moved_atom::value, upstream->node, upstream->address);
-      }
+      upstreams_->moved(*upstream);
     } else if (const auto* downstream = std::get_if<control::DownstreamMoved>(&received.message)) {
       setup_.entrance->admit(downstream->boundary, {downstream->node, false, "", downstream->placement});
     } else if (const auto* ordered = std::get_if<control::FaultOrdered>(&received.message)) {
@@ -285,7 +314,9 @@ class ExecutorRoot final : public ExecutorRootActor::base {
       link.first_session = assignment.placements[i].value << session_bits;
     }
     link.note = setup_.plan.note;
-    return inbound_links_[boundary] = spawn_inbound_link(parent, std::move(link));
+    auto spawned = spawn_inbound_link(parent, std::move(link));
+    upstreams_->spawned(boundary, spawned);
+    return spawned;
   }
 
   void summarise() {
@@ -338,7 +369,7 @@ class ExecutorRoot final : public ExecutorRootActor::base {
       if (std::exchange(said_goodbye_, true)) return;
       supervisor_ = nullptr;
       door_ = nullptr;
-      inbound_links_.clear();
+      upstreams_->clear();
       setup_.entrance->close();
       send(link_, control_atom::value, ReceivedControl{control::ExecutorLeft{hosted_}, {}});
       return;
@@ -357,8 +388,8 @@ class ExecutorRoot final : public ExecutorRootActor::base {
   CoordinatorLinkActor link_;
   OpenBoundaryDoorActor door_;
   ExecutorSupervisorActor supervisor_;
-  std::map<StageIndex, MovableInboundLinkActor> inbound_links_;  // by boundary
-  std::map<StageIndex, WindowIndex> initial_;                    // windows of the states that have been sent
+  const std::shared_ptr<UpstreamDirectory> upstreams_ = std::make_shared<UpstreamDirectory>();
+  std::map<StageIndex, WindowIndex> initial_;  // windows of the states that have been sent
   const std::shared_ptr<LinkFaults> link_faults_ = std::make_shared<LinkFaults>();
   std::shared_ptr<FaultInjector> injector_;  // once there are stages
   std::uint64_t hosted_ = 0;

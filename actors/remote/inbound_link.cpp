@@ -94,9 +94,12 @@ class InboundLink final : public Type::base {
   }
 
   /// Whatever is still said there is of an earlier placement of the stage before.
-  void moved(const std::string& node, const std::string& address) {
+  void moved(const std::string& node, const std::string& text) {
+    const Address address = parse_address(text, "the upstream's address");
+    const bool same = setup_.dial.peer.name == node && setup_.dial.address.text() == address.text();
+    if (same && connection_) return;
     setup_.dial.peer = {NodeRole::executor, node};
-    setup_.dial.address = parse_address(address, "the upstream's address");
+    setup_.dial.address = address;
     if (connection_) connection_->close("the stage before has moved");
     connection_ = nullptr;
     receiver_ = nullptr;
