@@ -160,6 +160,7 @@ class BenchThroughputCommand : public Command {
                    const ClusterObserver& observer) const {
     ClusterPlan plan;
     plan.run_id = "bench-throughput";
+    plan.schedule = options_.schedule;
     plan.stages = inputs.partition.size();
     plan.last_window = inputs.batches->last_window();
     plan.depth = options_.depth;

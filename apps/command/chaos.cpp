@@ -100,6 +100,7 @@ class ChaosCommand : public Command {
   int run(OptionTable& table) override {
     if (options_.config) table.read(*options_.config);
     options_.complete(table);
+    options_.require_own_losses("a run that is to survive faults");
     const std::filesystem::path out = *options_.out;
     std::filesystem::create_directories(out);
     write_text_file(out / "train.toml", training_options(table));

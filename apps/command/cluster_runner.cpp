@@ -124,6 +124,7 @@ ClusterRunner thread_runner(const TrainOptions& options, const TrainingInputs& i
 
 ClusterRunner process_runner(const TrainOptions& options, const TrainingInputs& inputs,
                              const RunFolder& folder, const LinkProfile& link) {
+  options.require_own_losses("stages in processes of their own");
   return [&options, &inputs, &folder, link, faults = faults_of(options, inputs)](
              const ClusterPlan& plan, const std::function<bool()>& stop, const ClusterObserver& observer) {
     RemoteClusterOptions cluster_options;
@@ -155,6 +156,7 @@ ClusterRunner process_runner(const TrainOptions& options, const TrainingInputs& 
 
 ClusterRunner network_runner(const TrainOptions& options, const TrainingInputs& inputs,
                              const std::string& run_id, const NetworkOptions& network) {
+  options.require_own_losses("stages on executors");
   RemoteClusterOptions cluster_options;
   cluster_options.listen = network.listen;
   cluster_options.security = network.security;

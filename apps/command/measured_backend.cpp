@@ -20,6 +20,9 @@ class MeasuredBackend : public StageBackend {
   LossReport finish(const BatchPosition& position) override {
     return measure([&] { return inner_->finish(position); });
   }
+  BackwardResult backpropagate(const BatchPosition& position, at::Tensor output_gradient) override {
+    return measure([&] { return inner_->backpropagate(position, std::move(output_gradient)); });
+  }
   StepReport step(WindowIndex window) override {
     return measure([&] { return inner_->step(window); });
   }

@@ -24,12 +24,21 @@ MetricsFile::MetricsFile(std::filesystem::path file, WindowIndex keep_through) :
   if (!stream_) throw RunError(file_.string() + ": cannot be written");
 }
 
+namespace {
+
+/// Null for the loss of a stage that has none.
+nlohmann::ordered_json loss_of(double loss) {
+  return std::isnan(loss) ? nlohmann::ordered_json() : nlohmann::ordered_json(loss);
+}
+
+}  // namespace
+
 void MetricsFile::add(const WindowReport& report) {
   nlohmann::ordered_json json = {{"stage", report.stage.value},
                                  {"window", report.window.value},
-                                 {"task_loss", report.loss.task_loss},
-                                 {"consistency_loss", report.loss.consistency_loss},
-                                 {"loss", report.loss.loss},
+                                 {"task_loss", loss_of(report.loss.task_loss)},
+                                 {"consistency_loss", loss_of(report.loss.consistency_loss)},
+                                 {"loss", loss_of(report.loss.loss)},
                                  {"lr", report.step.learning_rate},
                                  {"grad_norm", report.step.gradient_norm},
                                  {"examples", report.loss.examples},

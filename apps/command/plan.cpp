@@ -50,6 +50,7 @@ class PlanCommand : public Command {
     if (options_.resume) throw InputError("--resume", "a plan continues no run; leave --resume away");
     const bool stages_given = table.given("stages") || table.given("layers");
     options_.complete_model(table);
+    options_.require_own_losses("a plan");
     start_log(options_.log);
     prepare_compute();
     const double rate = require_fast_sgemm() * 1e9;

@@ -171,8 +171,13 @@ void declare_runtime(TrainOptions& options, OptionTable& table) {
                 {"bf16", WireType::bf16},
                 {"int8", WireType::int8}},
                "how hidden states travel between processes: as they are computed, or rounded");
-  table.choice("schedule", options.schedule, {{"zerolock", StageSchedule::zerolock}},
-               "order of a stage's work");
+  table.choice("schedule", options.schedule,
+               {{"zerolock", TrainingSchedule::zerolock},
+                {"bp", TrainingSchedule::bp},
+                {"gpipe", TrainingSchedule::gpipe},
+                {"1f1b", TrainingSchedule::one_f_one_b},
+                {"pipedream", TrainingSchedule::pipedream}},
+               "order of a stage's work; all but zerolock are backpropagation, to compare with");
   table.choice("recipe", options.recipe,
                {{"auto", Recipe::automatic}, {"paper", Recipe::paper}, {"none", Recipe::none}},
                "sets head, alpha, lr, inner-lr-scale and train-stages where they are not given");
@@ -212,12 +217,28 @@ void TrainOptions::complete(const OptionTable& table) {
 void TrainOptions::complete_model(const OptionTable& table) {
   table.check_alternatives();
   check_targets(settings.lora.targets);
-  if (!stages && layers.empty()) stages = 3;
+  if (!stages && layers.empty()) stages = schedule == TrainingSchedule::bp ? 1 : 3;
+  if (schedule == TrainingSchedule::bp && stage_count() != 1) {
+    throw InputError("--schedule", "bp has one stage, not " + std::to_string(stage_count()) +
+                                       "; leave --stages and --layers away, or take gpipe or 1f1b, which "
+                                       "give the same numbers with more");
+  }
+  if (resume && !resumes_exactly(schedule)) {
+    throw InputError("--resume", "a pipedream run cannot go on: when its checkpoints were made, the window "
+                                 "after them had begun with weights that they do not hold; start anew");
+  }
   if (!epochs && !windows) epochs = 1;
   settings.seed = seed;
   settings.lora.rank = static_cast<std::int64_t>(rank);
   if (early_stop && !eval_data) throw InputError("--early-stop", "needs --eval-data");
   if (!model) throw InputError("--model", "is required: a Hugging Face folder or a GGUF file");
+}
+
+void TrainOptions::require_own_losses(const std::string& what) const {
+  if (gradient_reach(schedule) == GradientReach::stage) return;
+  throw InputError("--schedule", what + " cannot have " + std::string(to_string(schedule)) +
+                                     ", which sends gradients back; it works with zerolock train --placement "
+                                     "threads and zerolock bench throughput");
 }
 
 std::vector<LayerRange> TrainOptions::partition(std::int64_t model_layers) const {
@@ -335,6 +356,7 @@ nlohmann::ordered_json TrainOptions::deciding_settings() const {
       {"clip", optimizer.clip_norm ? nlohmann::ordered_json(*optimizer.clip_norm) : nlohmann::ordered_json()},
       {"dtype", types[static_cast<int>(settings.compute)]},
       {"base", formats[static_cast<int>(settings.base)]}};
+  if (schedule != TrainingSchedule::zerolock) deciding["schedule"] = std::string(to_string(schedule));
   if (wire_rounds()) deciding["wire-type"] = to_string(hidden_state_wire_type());
   // A cosine's length is part of every learning rate; with the other schedules a run may be prolonged.
   if (optimizer.schedule == ScheduleKind::cosine) {

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "actors/core/training_schedule.hpp"
 #include "apps/command/log_options.hpp"
 #include "apps/command/option_table.hpp"
 #include "data/batch_plan.hpp"
@@ -21,7 +22,6 @@
 namespace zerolock {
 
 enum class StageHosting { threads, processes };
-enum class StageSchedule { zerolock };
 /// Presets of learning options; see recipe.hpp.
 enum class Recipe { automatic, paper, none };
 
@@ -101,7 +101,7 @@ struct TrainOptions {
   StageHosting placement = StageHosting::threads;
   std::string link = "local";         // between processes; see transport/link_profile.hpp
   std::optional<WireType> wire_type;  // of hidden states between processes; unless given, the compute type
-  StageSchedule schedule = StageSchedule::zerolock;
+  TrainingSchedule schedule = TrainingSchedule::zerolock;
   Recipe recipe = Recipe::automatic;
   std::uint64_t depth = 4;
   std::uint64_t buffer_limit_mib = 1024;
@@ -117,6 +117,10 @@ struct TrainOptions {
   void complete(const OptionTable& table);
   /// The same for commands that need neither rows nor a folder.
   void complete_model(const OptionTable& table);
+
+  /// Throws InputError if gradients of the schedule cross boundaries: for what knows only stages that have
+  /// losses of their own. `what` is the beginning of a sentence, such as "stages in other processes".
+  void require_own_losses(const std::string& what) const;
 
   /// Layer ranges of the stages for a model of that many layers. Throws InputError.
   [[nodiscard]] std::vector<LayerRange> partition(std::int64_t model_layers) const;

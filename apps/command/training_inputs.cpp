@@ -21,9 +21,10 @@ std::uint64_t state_bytes(const StageState& state) {
 
 BackendFactory TrainingInputs::backend_factory() const {
   const auto files = model.files;
-  return [files, layers = partition, settings = settings](StageIndex stage, MemoryAccount& account) {
+  return [files, layers = partition, settings = settings, reach = reach](StageIndex stage,
+                                                                         MemoryAccount& account) {
     at::set_num_threads(1);  // holds for the stage's own thread
-    return make_chunk_backend(files, stage, layers, settings, account);
+    return make_chunk_backend(files, stage, layers, settings, account, reach);
   };
 }
 
@@ -93,6 +94,7 @@ TrainingInputs open_training_inputs(const TrainOptions& options, const TrainingS
   inputs.batches = make_batch_plan(inputs.dataset, batches);
   inputs.settings = options.stage_settings(stages, restricted_tokens(options, sources),
                                            inputs.batches->last_window().value);
+  inputs.reach = gradient_reach(options.schedule);
   const BackendFactory make_backend = inputs.backend_factory();
   for (std::uint64_t stage = 0; stage < stages; ++stage) {
     MemoryAccount scratch;

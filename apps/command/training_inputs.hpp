@@ -46,6 +46,7 @@ struct TrainingInputs {
   std::shared_ptr<const Dataset> evaluation;        // null: none
   std::vector<std::vector<TokenId>> label_answers;  // of the classes, for evaluation
   TrainingSettings settings;                        // of all stages
+  GradientReach reach = GradientReach::stage;       // of the schedule
   bool needs_calibration = false;                   // some stage's readout is fitted before window 1
   std::uint64_t state_bytes = 0;                    // of all stages' initial states: what a checkpoint takes
 

@@ -193,6 +193,7 @@ TrainingSession::TrainingSession(const TrainOptions& options, const TrainingInpu
 ClusterPlan TrainingSession::cluster_plan() const {
   ClusterPlan plan;
   plan.run_id = start_.record.run_id;
+  plan.schedule = options_.schedule;
   plan.stages = inputs_.partition.size();
   plan.first_window = start_.first_window;
   plan.last_window = WindowIndex{start_.record.last_window};
@@ -310,21 +311,21 @@ void TrainingSession::write_results(const ClusterOutcome& outcome, double second
 int TrainingSession::report(const ClusterOutcome& outcome) const {
   using Kind = ClusterOutcome::Kind;
   const std::string window = std::to_string(outcome.durable.value);
+  const std::string going_on = resumes_exactly(options_.schedule)
+                                   ? "everything up to window " + window + " is saved, go on with: " + resume_
+                                   : "a " + std::string(to_string(options_.schedule)) + " run cannot go on";
   switch (outcome.kind) {
     case Kind::finished:
       return status_done;
     case Kind::stopped:
       if (evaluation_ && evaluation_->stop_wanted()) {
-        spdlog::info("stopped early after window {}: {}; go on all the same with: {}", window,
-                     evaluation_->standing(), resume_);
+        spdlog::info("stopped early after window {}: {}; {}", window, evaluation_->standing(), going_on);
         return status_done;
       }
-      spdlog::warn("stopped after window {}; everything up to there is saved, go on with: {}", window,
-                   resume_);
+      spdlog::warn("stopped after window {}; {}", window, going_on);
       return status_interrupted;
     case Kind::failed:
-      spdlog::error("training has paused: {}; everything up to window {} is saved, go on with: {}",
-                    outcome.failure, window, resume_);
+      spdlog::error("training has paused: {}; {}", outcome.failure, going_on);
       return stop_asked_for_ ? status_interrupted : status_failed;
   }
   return status_failed;
