@@ -36,7 +36,8 @@ TEST_CASE("every command has help with an example") {
                                              {"chaos"},
                                              {"certs"},
                                              {"bench", "overhead"},
-                                             {"bench", "throughput"}}) {
+                                             {"bench", "throughput"},
+                                             {"bench", "memory"}}) {
     const CommandOutput output = run_zerolock(command + std::vector<std::string>{"--help"});
     CHECK(output.status == 0);
     CHECK(output.err.empty());
@@ -101,7 +102,7 @@ TEST_CASE("numbers out of range are refused with the range") {
 TEST_CASE("what a later version will have is refused by name") {
   check_refused({"train", "--early-stop", "2"}, "--early-stop: needs --eval-data");
   check_refused({"train", "--placement", "moon"}, "this version has: threads, processes");
-  check_refused({"train", "--schedule", "gpipe"}, "this version has: zerolock");
+  check_refused({"train", "--schedule", "zig-zag"}, "this version has: zerolock, bp, gpipe, 1f1b, pipedream");
   check_refused({"train", "--recipe", "best"}, "this version has: auto, paper, none");
   check_refused({"train", "--head", "tuned"}, "this version has: static, restricted, calibrated, adapter");
 }
