@@ -188,3 +188,41 @@ TEST_CASE("an executor refuses devices that it does not have, and computes with 
   cluster.join("b", {"--threads", "2"});
   CHECK(cluster.finish()["windows"] == 5);
 }
+TEST_CASE("without stages the layers are cut for what the executors can do, also when the run goes on") {
+  const TinyWorkplace place;
+  const std::vector<std::string> windows{"--windows", "300"};
+  LoopbackCluster cluster(
+      place, coordinator_arguments(place, "network", windows + std::vector<std::string>{"--executors", "2"}),
+      token);
+  cluster.join("c", {"--spare"});
+  REQUIRE(cluster.coordinator().wait_for_error_text("executor c has joined, stands by as a spare"));
+  cluster.join("a", {"--gflops", "100"});
+  REQUIRE(cluster.coordinator().wait_for_error_text("executor a has joined (1 of 2)"));
+  const json waiting = cluster.status();
+  CHECK(waiting["phase"] == "waiting");
+  CHECK(waiting["stages"].empty());
+  CHECK(waiting["executors_wanted"] == 2);
+  CHECK(waiting["executors"].size() == 2);
+  // Twice as fast, but without room for both stages.
+  cluster.join("b", {"--gflops", "200", "--memory-limit", "2200KiB"});
+  REQUIRE(cluster.coordinator().wait_for_error_text("why: stage "));
+  REQUIRE(cluster.coordinator().wait_for_error_text("info: window "));
+  const json training = cluster.status();
+  cluster.kill_coordinator();  // while there is still much to do
+  cluster.resume_coordinator(place.text_path("network"));
+  std::map<std::string, int> counts;
+  std::string layers;
+  for (const json& stage : training["stages"]) {
+    const int count = stage["layers"][1].get<int>() - stage["layers"][0].get<int>() + 1;
+    counts[stage["executor"].get<std::string>()] += count;
+    layers += (layers.empty() ? "" : ",") + std::to_string(count);
+  }
+  INFO(layers);
+  REQUIRE(training["stages"].size() == 2);
+  CHECK(counts["c"] == 0);
+  CHECK(counts["a"] > 0);
+  CHECK(counts["a"] < counts["b"]);
+  const json threads = trained_as_threads(place, windows + std::vector<std::string>{"--layers", layers});
+  CHECK(cluster.finish()["adapter_sha256"] == threads["adapter_sha256"]);
+}
+

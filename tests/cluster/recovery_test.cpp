@@ -177,3 +177,33 @@ TEST_CASE("a stage that is lost too often pauses the run with the whole chain of
   const json resumed = summary_of(run_zerolock({"train", "--resume", place.text_path("run"), "--json"}));
   CHECK(resumed["adapter_sha256"] == expected["adapter_sha256"]);
 }
+
+TEST_CASE("whoever is killed, again and again, alone or with others, the bytes are the same") {
+  const std::vector<std::string> names{"a", "b", "c"};
+  const std::vector<std::string> flags{"--stages", "3", "--windows", "600", "--restarts-max", "1000"};
+  const TinyWorkplace place;
+  const json expected =
+      summary_of(run_zerolock(place.train("threads", std::vector<std::string>{"--json"} + flags)));
+  LoopbackCluster cluster(place, coordinator_arguments(place, "network", flags), token);
+  for (const std::string& name : names) cluster.join(name);
+  REQUIRE(cluster.coordinator().wait_for_error_text("info: window "));
+  // Bit 3: the coordinator. Each alone, neighbours, coordinator and some, all.
+  std::uint64_t done = 0;
+  for (const unsigned victims : {1u, 2u, 4u, 8u, 3u, 6u, 12u, 9u, 15u, 7u}) {
+    INFO("victims " << victims << " after window " << done);
+    const std::uint64_t before = done;
+    while (done < before + 10) done = cluster.status()["windows_done"].get<std::uint64_t>();
+    if ((victims & 8u) != 0) cluster.kill_coordinator();
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      if ((victims >> i & 1u) != 0) cluster.kill(names[i]);
+    }
+    if ((victims & 8u) != 0) {
+      cluster.resume_coordinator(place.text_path("network"));
+      REQUIRE(cluster.coordinator().wait_for_error_text("waiting at "));
+    }
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      if ((victims >> i & 1u) != 0) cluster.join(names[i]);
+    }
+  }
+  CHECK(cluster.finish()["adapter_sha256"] == expected["adapter_sha256"]);
+}
