@@ -165,7 +165,7 @@ TEST_CASE("folders that are taken or cannot be written are refused and left as t
   REQUIRE(run_zerolock(place.train("run", {"--windows", "2"})).status == 0);
   const std::string record = read_text(place.path("run") / "run.json");
   check_refused(run_zerolock(place.train("run", {"--windows", "2"})),
-                "holds a finished run; go on with --resume");
+                "holds a finished run; go on with zerolock train --resume");
   CHECK(read_text(place.path("run") / "run.json") == record);
   CHECK(std::distance(std::filesystem::directory_iterator(place.path("full")), {}) == 1);
 }

@@ -66,7 +66,7 @@ TEST_CASE("executors without the model join a coordinator and train the same bit
   const TinyWorkplace place;
   const json threads = summary_of(run_zerolock(place.train("threads", {"--json"})));
   std::vector<std::string> job =
-      place.train("network", {"--json", "--listen", "127.0.0.1:0", "--token", "secret"});
+      place.train("network", {"--json", "--stages", "3", "--listen", "127.0.0.1:0", "--token", "secret"});
   job.front() = "coordinator";
   CommandProcess coordinator(job);
   REQUIRE(coordinator.wait_for_error_text("waiting at "));
