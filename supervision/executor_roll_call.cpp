@@ -1,7 +1,6 @@
 #include "supervision/executor_roll_call.hpp"
 
 #include <algorithm>
-#include <random>
 #include <utility>
 
 #include "actors/deadlines.hpp"
@@ -9,15 +8,6 @@
 #include "supervision/cluster_plan.hpp"
 
 namespace zerolock {
-namespace {
-
-std::uint64_t new_conversation() {
-  std::random_device device;
-  return (std::uint64_t{device()} << 32U) | device() | 1U;
-}
-
-}  // namespace
-
 ExecutorRollCall::ExecutorRollCall(RollCallOptions options)
     : options_(std::move(options)),
       board_(

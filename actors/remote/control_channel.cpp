@@ -1,6 +1,7 @@
 #include "actors/remote/control_channel.hpp"
 
 #include <cstring>
+#include <random>
 #include <utility>
 
 #include "tensors/base/error.hpp"
@@ -22,6 +23,11 @@ Frame control_frame(const NumberedMessage& message) {
 }
 
 }  // namespace
+
+std::uint64_t new_conversation() {
+  std::random_device device;
+  return (std::uint64_t{device()} << 32U) | device() | 1U;
+}
 
 void ControlChannel::send(const ControlMessage& message, const at::Tensor& payload) {
   if (!stream_.push(encode(message), payload)) {

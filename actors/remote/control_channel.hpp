@@ -23,6 +23,9 @@ struct ReceivedControl {
 
 using control_atom = caf::atom_constant<caf::atom("control")>;  // link -> its owner, or back: to pass on
 
+/// The number of a conversation that is to begin: random, never 0.
+std::uint64_t new_conversation();
+
 /// Owned by an actor, which hands it the frames of the connection.
 class ControlChannel {
  public:

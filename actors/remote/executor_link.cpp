@@ -1,7 +1,6 @@
 #include "actors/remote/executor_link.hpp"
 
 #include <optional>
-#include <random>
 #include <utility>
 
 #include "actors/checkpoint_files.hpp"
@@ -170,11 +169,6 @@ class ExecutorLink final : public Type::base {
               quit(make_failure(Failure::permanent,
                                 "the executors' owner did not answer because " + cause_of(error)));
             });
-  }
-
-  static std::uint64_t new_conversation() {
-    std::random_device device;
-    return (std::uint64_t{device()} << 32U) | device() | 1U;
   }
 
   void leave_membership() {

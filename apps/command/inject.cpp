@@ -53,25 +53,12 @@ class InjectCommand : public Command {
     fault.stage = StageIndex{stage_};
     if (table.given("times")) fault.times = times_;
     if (seconds_) fault.length = parse_fault_seconds(*seconds_, "--seconds");
-    order_fault(dial_options(), fault);
+    order_fault(cluster_.dial_coordinator(coordinator_, name_, "inject"), fault);
     std::printf("ordered: %s\n", to_string(fault).c_str());
     return status_done;
   }
 
  private:
-  [[nodiscard]] DialOptions dial_options() const {
-    std::error_code ignored;
-    const bool is_coordinator =
-        cluster_.tls && name_.empty() && std::filesystem::exists(*cluster_.tls / "coordinator.pem", ignored);
-    DialOptions dial;
-    dial.address = parse_address(coordinator_, "--coordinator");
-    dial.security = cluster_.security(is_coordinator ? NodeRole::coordinator : NodeRole::executor, name_);
-    dial.hello.node = dial.security.identity().value_or(NodeIdentity{NodeRole::executor, "inject"});
-    dial.hello.token = cluster_.shared_token();
-    dial.peer = {NodeRole::coordinator, std::nullopt};
-    return dial;
-  }
-
   std::optional<std::filesystem::path> kind_;
   std::uint64_t stage_ = 0;
   std::string at_;

@@ -49,7 +49,7 @@ class StatusCommand : public Command {
     if (table.given("interval") && (once_ || json_)) {
       throw InputError("--interval", "has no meaning with --once or --json");
     }
-    StatusClient client(dial_options());
+    StatusClient client(cluster_.dial_coordinator(coordinator_, name_, "status"));
     const InterruptWatch interrupts([&client] { client.interrupt(); });
     if (!once_ && !json_) return follow(client);
     const std::optional<RunStatus> status = client.fetch();
@@ -60,24 +60,6 @@ class StatusCommand : public Command {
   }
 
  private:
-  [[nodiscard]] DialOptions dial_options() const {
-    DialOptions dial;
-    dial.address = parse_address(coordinator_, "--coordinator");
-    dial.security = security();
-    dial.hello.node = dial.security.identity().value_or(NodeIdentity{NodeRole::executor, "status"});
-    dial.hello.token = cluster_.shared_token();
-    dial.peer = {NodeRole::coordinator, std::nullopt};
-    return dial;
-  }
-
-  /// With any certificate of the cluster: the coordinator's where that is here, else an executor's.
-  [[nodiscard]] Security security() const {
-    std::error_code ignored;
-    const bool is_coordinator =
-        cluster_.tls && name_.empty() && std::filesystem::exists(*cluster_.tls / "coordinator.pem", ignored);
-    return cluster_.security(is_coordinator ? NodeRole::coordinator : NodeRole::executor, name_);
-  }
-
   int follow(StatusClient& client) const {
     const bool terminal = ::isatty(STDOUT_FILENO) == 1;
     for (bool first = true;; first = false) {

@@ -148,7 +148,7 @@ TEST_CASE("ports that are attacked close what is wrong, and training is unharmed
   const TinyWorkplace place;
   const auto proof = certificates(place, "certificates", host);
   certificates(place, "foreign", host);
-  const std::vector<std::string> flags{"--windows", "300"};
+  const std::vector<std::string> flags{"--stages", "3", "--windows", "300"};
   const json threads =
       summary_of(run_zerolock(place.train("threads", std::vector<std::string>{"--json"} + flags)));
 

@@ -62,13 +62,13 @@ std::vector<pid_t> LoopbackCluster::processes() const {
 }
 
 json LoopbackCluster::finish() {
-  const CommandOutput output = coordinator_->finish();
+  const json summary = summary_of(coordinator_->finish());  // else executors wait for another coordinator
   for (auto& executor : executors_) {
     const CommandOutput end = executor->finish();
     INFO(end.err);
     CHECK(end.status == 0);
   }
-  return summary_of(output);
+  return summary;
 }
 
 std::vector<std::string> coordinator_arguments(const TinyWorkplace& place, const std::string& out,

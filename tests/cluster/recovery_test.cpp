@@ -43,6 +43,10 @@ std::map<std::string, std::string> losses_of(const std::filesystem::path& run) {
   return losses;
 }
 
+void join_three(LoopbackCluster& cluster) {
+  for (const char* name : {"a", "b", "c"}) cluster.join(name);
+}
+
 /// Ids of the processes that a process has started.
 std::vector<pid_t> children_of(pid_t process) {
   const std::string id = std::to_string(process);
@@ -80,7 +84,7 @@ TEST_CASE("a spare takes over from an executor that is killed") {
   const TinyWorkplace place;
   const json expected = undisturbed(place);
   LoopbackCluster cluster(place, coordinator_arguments(place, "network", long_run), token);
-  for (const char* name : {"a", "b", "c"}) cluster.join(name);
+  join_three(cluster);
   REQUIRE(cluster.coordinator().wait_for_error_text("window 10/"));
   cluster.join("d");
   REQUIRE(cluster.coordinator().wait_for_error_text("executor d has joined, stands by as a spare"));
@@ -98,7 +102,7 @@ TEST_CASE("an executor that was stopped finds its stage elsewhere, drops it, and
       place,
       coordinator_arguments(place, "network", long_run + std::vector<std::string>{"--absence-limit", "3"}),
       token);
-  for (const char* name : {"a", "b", "c"}) cluster.join(name);
+  join_three(cluster);
   REQUIRE(cluster.coordinator().wait_for_error_text("window 10/"));
   CommandProcess& stopped = *cluster.executors().at(1);
   stopped.signal(SIGSTOP);
@@ -115,7 +119,7 @@ TEST_CASE("a coordinator that is killed and started again finds its executors at
   const TinyWorkplace place;
   const json expected = undisturbed(place);
   LoopbackCluster cluster(place, coordinator_arguments(place, "network", long_run), token);
-  for (const char* name : {"a", "b", "c"}) cluster.join(name);
+  join_three(cluster);
   REQUIRE(cluster.coordinator().wait_for_error_text("window 40/"));
   cluster.kill_coordinator();
   cluster.resume_coordinator(place.text_path("network"));
@@ -129,12 +133,12 @@ TEST_CASE("after a power cut all go on from their checkpoints") {
   const TinyWorkplace place;
   const json expected = undisturbed(place);
   LoopbackCluster cluster(place, coordinator_arguments(place, "network", long_run), token);
-  for (const char* name : {"a", "b", "c"}) cluster.join(name);
+  join_three(cluster);
   REQUIRE(cluster.coordinator().wait_for_error_text("window 40/"));
   cluster.kill_coordinator();
   for (const char* name : {"a", "b", "c"}) cluster.kill(name);
   cluster.resume_coordinator(place.text_path("network"));
-  for (const char* name : {"a", "b", "c"}) cluster.join(name);
+  join_three(cluster);
   CHECK(cluster.finish()["adapter_sha256"] == expected["adapter_sha256"]);
 }
 
@@ -146,7 +150,7 @@ TEST_CASE("a run without enough executors pauses, says why, and goes on later") 
         place,
         coordinator_arguments(place, "network", long_run + std::vector<std::string>{"--vacancy-limit", "1"}),
         token);
-    for (const char* name : {"a", "b", "c"}) cluster.join(name);
+    join_three(cluster);
     REQUIRE(cluster.coordinator().wait_for_error_text("window 10/"));
     cluster.kill("b");
     const CommandOutput paused = cluster.coordinator().finish();
