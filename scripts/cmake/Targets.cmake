@@ -47,10 +47,12 @@ function(zerolock_library name)
   endif()
 endfunction()
 
-# zerolock_test(NAME [HEADER torch|caf] SOURCES file... LINKS target... [LABELS label...] [TIMEOUT seconds])
-# One Catch2 program that ctest runs as one test. The time-out only ends a hang; it measures nothing.
+# zerolock_test(NAME [HEADER torch|caf] SOURCES file... LINKS target... [LABELS label...] [TIMEOUT seconds] [PROCESSES])
+# One Catch2 program that ctest runs as one test. The time-out only ends a hang; it measures nothing. ctest runs two
+# tests at once, those with the longer time-out first. Those that start PROCESSES take turns: each counts what
+# it has left behind.
 function(zerolock_test name)
-  cmake_parse_arguments(arg "" "HEADER;TIMEOUT" "SOURCES;LINKS;LABELS" ${ARGN})
+  cmake_parse_arguments(arg "PROCESSES" "HEADER;TIMEOUT" "SOURCES;LINKS;LABELS" ${ARGN})
   add_executable(${name} ${arg_SOURCES} "${PROJECT_SOURCE_DIR}/tests/main.cpp")
   target_link_libraries(${name} PRIVATE zerolock_flags ${arg_LINKS})
   target_compile_definitions(${name} PRIVATE
@@ -64,5 +66,8 @@ function(zerolock_test name)
     set(arg_TIMEOUT 600)
   endif()
   add_test(NAME ${name} COMMAND ${name})
-  set_tests_properties(${name} PROPERTIES TIMEOUT ${arg_TIMEOUT} LABELS "${arg_LABELS}")
+  set_tests_properties(${name} PROPERTIES TIMEOUT ${arg_TIMEOUT} COST ${arg_TIMEOUT} LABELS "${arg_LABELS}")
+  if(arg_PROCESSES)
+    set_tests_properties(${name} PROPERTIES RESOURCE_LOCK processes)
+  endif()
 endfunction()
