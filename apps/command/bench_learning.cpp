@@ -66,7 +66,10 @@ class BenchLearningCommand : public Command {
                   {"free-text", TaskChoice::free_text},
                   {"both", TaskChoice::both}},
                  "what is learned from the rows: their class, or a text");
-    table.list("settings", setting_names_, "settings to measure (the usual ones); a wrong name lists all");
+    table.list(
+        "settings", setting_names_,
+        "settings to measure (the usual ones); curves: backpropagation and each head with each alpha; a "
+        "wrong name lists all");
     table.integers("seeds", seeds_, 0, 1'000'000'000,
                    "a run for each: row order and LoRA initialisation (0)");
     options_.declare(table);
@@ -234,7 +237,8 @@ class BenchLearningCommand : public Command {
 
   void print(const std::vector<LearningTask>& tasks) const {
     BenchResult table = learning_table(results_);
-    write_text_file(*options_.out / "learning.json", table.to_json());
+    const std::string json = learning_json(table, results_);
+    write_text_file(*options_.out / "learning.json", json);
     std::string plots;
     for (const LearningTask task : tasks) {
       const std::filesystem::path file =
@@ -244,7 +248,7 @@ class BenchLearningCommand : public Command {
       plots += "plot: " + file.string() + "\n";
     }
     if (options_.json) {
-      std::fputs(table.to_json().c_str(), stdout);
+      std::fputs(json.c_str(), stdout);
       return;
     }
     table.ratios.clear();

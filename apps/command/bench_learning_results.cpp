@@ -122,28 +122,41 @@ double interpolated(const Curve& curve, double x) {
   return before->second + share * (after->second - before->second);
 }
 
+/// What the seeds of a setting have at one place of their curves.
+struct SeedsAt {
+  double update = 0;
+  double least = 0;
+  double most = 0;
+  MeanOverSeeds over;
+};
+
 /// At the first seed's places.
-Curve mean_curve(const std::vector<Curve>& curves) {
-  Curve mean;
+std::vector<SeedsAt> over_seeds(const std::vector<Curve>& curves) {
+  std::vector<SeedsAt> places;
   for (const auto& [x, first] : curves.front()) {
-    double sum = 0;
-    for (const Curve& curve : curves) sum += interpolated(curve, x);
-    mean.emplace_back(x, sum / static_cast<double>(curves.size()));
+    std::vector<double> values;
+    for (const Curve& curve : curves) values.push_back(interpolated(curve, x));
+    const auto [least, most] = std::minmax_element(values.begin(), values.end());
+    places.push_back({x, *least, *most, mean_over_seeds(values)});
   }
-  return mean;
+  return places;
 }
 
 using CurveOf = std::function<Curve(const LearningResult&)>;
 
-PlotPanel panel_of(const std::vector<SettingResults>& groups, const std::string& title,
-                   const std::string& y_label, const CurveOf& curve_of) {
-  PlotPanel panel{title, "updates", y_label, {}};
-  for (const SettingResults& group : groups) {
-    std::vector<Curve> curves;
-    for (const LearningResult* result : group.of_seeds) curves.push_back(curve_of(*result));
-    panel.lines.push_back({group.setting, mean_curve(curves)});
+std::vector<SeedsAt> over_seeds(const SettingResults& group, const CurveOf& curve_of) {
+  std::vector<Curve> curves;
+  for (const LearningResult* result : group.of_seeds) curves.push_back(curve_of(*result));
+  return over_seeds(curves);
+}
+
+PlotLine line_of(const std::string& name, const std::vector<SeedsAt>& places) {
+  PlotLine line{name, {}, {}};
+  for (const SeedsAt& place : places) {
+    line.points.emplace_back(place.update, *place.over.mean);
+    if (place.over.standard_error) line.band.push_back({place.update, place.least, place.most});
   }
-  return panel;
+  return line;
 }
 
 CurveOf held_out_curve(std::function<std::optional<double>(const HeldOutScores&)> value_of) {
@@ -164,6 +177,53 @@ Curve train_loss_curve(const LearningResult& result) {
     curve.emplace_back(static_cast<double>(i + 1), result.train_losses[i]);
   }
   return curve;
+}
+
+/// A number that changes over updates.
+struct CurveMeasure {
+  const char* name;  // in JSON
+  const char* title;
+  const char* unit;
+  CurveOf of;
+};
+
+/// Those that rows with classes, or without, have.
+std::vector<CurveMeasure> curve_measures(bool classes) {
+  const CurveMeasure train_loss{"train_loss", "Train loss of the last stage", "nats", train_loss_curve};
+  const CurveMeasure nll{
+      "nll", "Held-out NLL, full vocabulary", "nats per token",
+      held_out_curve([](const HeldOutScores& scores) { return std::optional(scores.nll); })};
+  if (!classes) return {nll, train_loss};
+  return {{"accuracy", "Held-out accuracy", "share of rows",
+           held_out_curve([](const HeldOutScores& scores) { return scores.accuracy; })},
+          {"nll_label", "Held-out NLL among the labels", "nats",
+           held_out_curve([](const HeldOutScores& scores) { return scores.nll_label; })},
+          nll,
+          train_loss};
+}
+
+bool has_classes(const SettingResults& group) {
+  return group.of_seeds.front()->held_out.back().accuracy.has_value();
+}
+
+/// The settings of a task, or of all, that were trained.
+std::vector<SettingResults> trained_settings(const std::vector<LearningResult>& results) {
+  std::vector<SettingResults> groups = by_setting(results);
+  std::erase_if(groups,
+                [](const SettingResults& group) { return group.of_seeds.front()->train_losses.empty(); });
+  return groups;
+}
+
+Json points_json(const std::vector<SeedsAt>& places) {
+  Json points = Json::array();
+  for (const SeedsAt& place : places) {
+    points.push_back({{"update", place.update},
+                      {"mean", or_null(place.over.mean)},
+                      {"least", place.least},
+                      {"most", place.most},
+                      {"standard_error", or_null(place.over.standard_error)}});
+  }
+  return points;
 }
 
 }  // namespace
@@ -239,27 +299,33 @@ BenchResult learning_means(const std::vector<LearningResult>& results) {
   return table;
 }
 
-std::string learning_plot(const std::string& task, const std::vector<LearningResult>& results) {
-  std::vector<LearningResult> of_task;
-  std::copy_if(
-      results.begin(), results.end(), std::back_inserter(of_task),
-      [&task](const LearningResult& result) { return result.task == task && !result.train_losses.empty(); });
-  const std::vector<SettingResults> groups = by_setting(of_task);
-  std::vector<PlotPanel> panels;
-  const bool classes = std::any_of(of_task.begin(), of_task.end(), [](const LearningResult& result) {
-    return result.held_out.back().accuracy.has_value();
-  });
-  if (classes) {
-    panels.push_back(panel_of(groups, "Held-out accuracy", "share of rows",
-                              held_out_curve([](const HeldOutScores& scores) { return scores.accuracy; })));
-    panels.push_back(panel_of(groups, "Held-out NLL among the labels", "nats",
-                              held_out_curve([](const HeldOutScores& scores) { return scores.nll_label; })));
-  } else {
-    panels.push_back(
-        panel_of(groups, "Held-out NLL, full vocabulary", "nats per token",
-                 held_out_curve([](const HeldOutScores& scores) { return std::optional(scores.nll); })));
+std::string learning_json(const BenchResult& table, const std::vector<LearningResult>& results) {
+  Json json = Json::parse(table.to_json());
+  json["curves"] = Json::array();
+  for (const SettingResults& group : trained_settings(results)) {
+    for (const CurveMeasure& measure : curve_measures(has_classes(group))) {
+      json["curves"].push_back({{"task", group.task},
+                                {"setting", group.setting},
+                                {"measure", measure.name},
+                                {"seeds", group.of_seeds.size()},
+                                {"points", points_json(over_seeds(group, measure.of))}});
+    }
   }
-  panels.push_back(panel_of(groups, "Train loss of the last stage", "nats", train_loss_curve));
+  return json.dump() + "\n";
+}
+
+std::string learning_plot(const std::string& task, const std::vector<LearningResult>& results) {
+  std::vector<SettingResults> groups = trained_settings(results);
+  std::erase_if(groups, [&task](const SettingResults& group) { return group.task != task; });
+  std::vector<PlotPanel> panels;
+  const bool classes = !groups.empty() && has_classes(groups.front());
+  for (const CurveMeasure& measure : curve_measures(classes)) {
+    PlotPanel panel{measure.title, "updates", measure.unit, {}};
+    for (const SettingResults& group : groups) {
+      panel.lines.push_back(line_of(group.setting, over_seeds(group, measure.of)));
+    }
+    panels.push_back(std::move(panel));
+  }
   return svg_plot("Learning: " + task, panels);
 }
 

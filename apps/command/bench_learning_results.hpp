@@ -53,8 +53,13 @@ BenchResult learning_table(const std::vector<LearningResult>& results);
 /// The same means as a table for people: a row for each setting.
 BenchResult learning_means(const std::vector<LearningResult>& results);
 
+/// The table as JSON, and "curves": an object for each task, setting and measure, with "points" over updates:
+/// {"update", "mean", "least", "most", "standard_error"} over seeds.
+std::string learning_json(const BenchResult& table, const std::vector<LearningResult>& results);
+
 /// One task's results over updates: held-out accuracy and NLL, train loss. A line for each setting, the mean
-/// over its seeds; between evaluated windows a seed counts with what lies on the straight line between them.
+/// over its seeds, with the range of its seeds around it; between evaluated windows a seed counts with what
+/// lies on the straight line between them.
 std::string learning_plot(const std::string& task, const std::vector<LearningResult>& results);
 
 }  // namespace zerolock

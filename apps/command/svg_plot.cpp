@@ -122,6 +122,19 @@ std::string polyline(const PlotLine& line, std::size_t look, const Axis& x_axis,
          "</title></polyline>\n";
 }
 
+std::string shaded(const PlotLine& line, std::size_t look, const Axis& x_axis, const Axis& y_axis) {
+  std::string points;
+  const auto add = [&](double x, double y) {
+    if (is_finite({x, y}))
+      points += (points.empty() ? "" : " ") + pixel(x_axis.at(x)) + "," + pixel(y_axis.at(y));
+  };
+  for (const PlotRange& range : line.band) add(range.x, range.most);
+  for (auto range = line.band.rbegin(); range != line.band.rend(); ++range) add(range->x, range->least);
+  if (points.empty()) return "";
+  return "<polygon points=\"" + points + "\" fill=\"" + colours[look % colour_count] +
+         "\" fill-opacity=\"0.15\"/>\n";
+}
+
 std::string panel_svg(const PlotPanel& panel, const std::vector<std::string>& names, double left) {
   const double right = left + panel_width;
   const double bottom = top_margin + panel_height;
@@ -134,6 +147,11 @@ std::string panel_svg(const PlotPanel& panel, const std::vector<std::string>& na
       if (!is_finite(point)) continue;
       xs.push_back(point.first);
       ys.push_back(point.second);
+    }
+    for (const PlotRange& range : line.band) {
+      for (const double y : {range.least, range.most}) {
+        if (is_finite({range.x, y})) ys.push_back(y);
+      }
     }
   }
   if (xs.empty()) {
@@ -157,6 +175,7 @@ std::string panel_svg(const PlotPanel& panel, const std::vector<std::string>& na
   svg += text_at(left - 46, (top_margin + bottom) / 2, turned, panel.y_label);
   for (const PlotLine& line : panel.lines) {
     const auto look = std::find(names.begin(), names.end(), line.name) - names.begin();
+    svg += shaded(line, static_cast<std::size_t>(look), x_axis, y_axis);
     svg += polyline(line, static_cast<std::size_t>(look), x_axis, y_axis);
   }
   return svg;

@@ -7,10 +7,18 @@
 
 namespace zerolock {
 
+/// A range of values at one place.
+struct PlotRange {
+  double x = 0;
+  double least = 0;
+  double most = 0;
+};
+
 /// Points in the order in which they are joined. Those that are not finite are left out.
 struct PlotLine {
   std::string name;
-  std::vector<std::pair<double, double>> points;  // x, y
+  std::vector<std::pair<double, double>> points = {};  // x, y
+  std::vector<PlotRange> band = {};                    // shaded around the line; none: no more than the line
 };
 
 /// One pair of axes, wide enough for all points of its lines.

@@ -125,6 +125,7 @@ TEST_CASE("settings are the recipes with what their names say") {
   const auto classification = LearningTask::classification;
   const TrainOptions whole = setting(classification, "backpropagation").applied_to(base, classification);
   CHECK(whole.stage_count() == 1);
+  CHECK(whole.schedule == TrainingSchedule::bp);
   CHECK(heads_text(whole.inner_head, whole.last_head) == "static");
   CHECK(whole.settings.optimizer.learning_rate == 3e-3);
   const TrainOptions last = setting(classification, "last-only-restricted").applied_to(base, classification);
@@ -148,6 +149,21 @@ TEST_CASE("settings are the recipes with what their names say") {
                     Catch::Contains("--settings: 'adapter' is no setting for free text"));
   CHECK_THROWS_WITH(chosen_settings(free_text, {"recpie"}, true), Catch::Contains("did you mean recipe?"));
   CHECK_THROWS_AS(chosen_settings(free_text, {"recipe", "recipe"}, false), InputError);
+
+  // Backpropagation, four heads with four weights each, and adapters.
+  CHECK(chosen_settings(classification, {"curves"}, false).size() == 18);
+  CHECK(chosen_settings(free_text, {"curves"}, false).size() == 13);
+  CHECK_THROWS_AS(chosen_settings(classification, {"curves", "recipe"}, false), InputError);
+  for (const LearningSetting& curve : chosen_settings(classification, {"curves"}, false)) {
+    INFO(curve.name);
+    const TrainOptions applied = curve.applied_to(base, classification);
+    CHECK(applied.stage_count() == (curve.name == "backpropagation" ? 1 : 3));
+  }
+  const TrainOptions quarter =
+      setting(classification, "restricted-alpha-0.25").applied_to(base, classification);
+  CHECK(quarter.settings.loss.alpha == 0.25);
+  CHECK(heads_text(quarter.inner_head, quarter.last_head) == "restricted");
+  CHECK(quarter.settings.optimizer.learning_rate == 1e-3);
 }
 
 TEST_CASE("means and standard errors are over the seeds of a setting") {
@@ -166,7 +182,31 @@ TEST_CASE("means and standard errors are over the seeds of a setting") {
   CHECK(means.rows[0]["seeds"] == 3);
   CHECK(means.rows[1]["+- accuracy"].is_null());
   CHECK(means.to_table().find(" - ") != std::string::npos);
-  CHECK(count_of("<polyline", learning_plot("classification", results)) == 6);
+  const std::string plot = learning_plot("classification", results);
+  CHECK(count_of("<polyline", plot) == 8);  // accuracy, two kinds of NLL, train loss
+  CHECK(count_of("<polygon", plot) == 4);   // the recipe's range of seeds; the paper has one seed
+}
+
+TEST_CASE("curves have each update's mean and range over seeds") {
+  const std::vector<LearningResult> results{result("recipe", 0, 0.8), result("recipe", 1, 0.9),
+                                            result("paper", 0, 0.5)};
+  const json all = json::parse(learning_json(learning_table(results), results));
+  CHECK(all["rows"].size() == 3);
+  REQUIRE(all["curves"].size() == 8);
+  const json& accuracy = all["curves"][0];
+  CHECK(accuracy["setting"] == "recipe");
+  CHECK(accuracy["measure"] == "accuracy");
+  CHECK(accuracy["seeds"] == 2);
+  REQUIRE(accuracy["points"].size() == 2);
+  const json& last = accuracy["points"][1];
+  CHECK(last["update"] == 4);
+  CHECK(last["mean"].get<double>() == Approx(0.85));
+  CHECK(last["least"] == 0.8);
+  CHECK(last["most"] == 0.9);
+  CHECK(last["standard_error"].get<double>() == Approx(0.05));
+  CHECK(all["curves"][3]["measure"] == "train_loss");
+  CHECK(all["curves"][3]["points"].size() == 4);
+  CHECK(all["curves"][4]["points"][1]["standard_error"].is_null());
 }
 
 TEST_CASE("a curve over seeds counts seeds between their own windows") {
@@ -176,7 +216,7 @@ TEST_CASE("a curve over seeds counts seeds between their own windows") {
   const std::string svg = learning_plot("classification", results);
   const Approx expected =
       Approx(302 - 240 * (0.6 - 0.2) / (axis_ticks(0.25, 0.85, 5).back() - 0.2)).margin(0.01);
-  const std::size_t begin = svg.find("points=\"") + 8;
+  const std::size_t begin = svg.find("<polyline points=\"") + 18;
   const std::string points = svg.substr(begin, svg.find('"', begin) - begin);
   const std::string second = points.substr(points.find(' ') + 1);
   CHECK(std::stod(second.substr(second.find(',') + 1)) == expected);
@@ -201,8 +241,9 @@ TEST_CASE("bench learning makes the runs that train makes, and keeps them") {
   CHECK(table["rows"][3]["nll"] != table["rows"][4]["nll"]);
   CHECK(table["ratios"].contains("classification, recipe: nll_label, s.e."));
   CHECK(count_of("calibrating: stage", output.err) == 6);  // three stages, two seeds
+  CHECK(table["curves"].size() == 8);
   CHECK(json::parse(read_text(place.path("bench/learning.json"))) == table);
-  CHECK(count_of("<polyline", read_text(place.path("bench/learning-classification.svg"))) == 6);
+  CHECK(count_of("<polyline", read_text(place.path("bench/learning-classification.svg"))) == 8);
 
   const CommandOutput trained =
       run_zerolock(place.train("run", {"--recipe", "auto", "--seed", "2", "--windows", "4", "--json"}));
