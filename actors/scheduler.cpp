@@ -69,10 +69,9 @@ class Scheduler final : public SchedulerActor::base {
   void carry_out(const SchedulerOrders& orders) {
     // The line is no promise: the journal has what it follows from.
     if (orders.recovery_line) send(wiring_.targets, line_atom::value, *orders.recovery_line);
-    for (const auto& [stage, control] : stages_) {
-      if (orders.recovery_line) send(control, line_atom::value, *orders.recovery_line);
-      if (orders.end_at) send(control, end_at_atom::value, *orders.end_at);
-    }
+    // Most orders are for no stage, and there are many stages.
+    if (orders.recovery_line) tell_stages(line_atom::value, *orders.recovery_line);
+    if (orders.end_at) tell_stages(end_at_atom::value, *orders.end_at);
     if (orders.grant) {
       keep({JournalRecord::Kind::windows_granted, {}, *orders.grant, {}},
            [this, window = *orders.grant] { send(wiring_.source, grant_atom::value, window); });
@@ -81,6 +80,11 @@ class Scheduler final : public SchedulerActor::base {
       keep({JournalRecord::Kind::run_finished, {}, core_.last_window(), {}},
            [this] { send(wiring_.owner, end_at_atom::value, core_.last_window(), core_.stopping()); });
     }
+  }
+
+  template <class Word>
+  void tell_stages(Word word, WindowIndex window) {
+    for (const auto& [stage, control] : stages_) send(control, word, window);
   }
 
   void keep(const JournalRecord& record, std::function<void()> then) {

@@ -48,6 +48,7 @@ class ExecutorSupervisor final : public ExecutorSupervisorActor::base {
     HiddenStateBufferActor downstream;
     std::uint64_t session = 0;
     InboundLinkActor link;
+    ImitatedLinkActor imitation;  // between two ends in this process, for experiments
   };
 
   // The agent, a link for each stage, whether it needs one or not, the stages.
@@ -68,6 +69,9 @@ class ExecutorSupervisor final : public ExecutorSupervisorActor::base {
       } else if (!hosts_before(stage)) {
         boundary.link = setup_.links.dial(*this, stage);
         children_.started(first_link_child() + i, caf::actor_cast<caf::actor>(boundary.link));
+      } else if (setup_.imitate) {
+        boundary.imitation = setup_.imitate(*this, stage);
+        children_.started(first_link_child() + i, caf::actor_cast<caf::actor>(boundary.imitation));
       }
     }
     for (std::size_t i = 0; i < setup_.stages.size(); ++i) {
@@ -102,7 +106,12 @@ class ExecutorSupervisor final : public ExecutorSupervisorActor::base {
     if (boundary.link) {
       send(boundary.link, connect_atom::value, boundary.downstream);
     } else if (boundary.upstream) {
-      send(boundary.downstream, connect_atom::value, ++boundary.session, boundary.upstream);
+      UpstreamActor upstream = boundary.upstream;
+      if (boundary.imitation) {
+        send(boundary.imitation, connect_atom::value, upstream);
+        upstream = boundary.imitation;
+      }
+      send(boundary.downstream, connect_atom::value, ++boundary.session, upstream);
     }
   }
 

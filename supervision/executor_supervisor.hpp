@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "actors/protocol.hpp"
+#include "actors/remote/imitated_link.hpp"
 #include "supervision/stage_supervisor.hpp"
 
 namespace zerolock {
@@ -17,6 +18,9 @@ struct BoundaryLinks {
   BoundaryDoorActor door;  // hears what sends across the boundaries that lead out of the process
 };
 
+/// Spawns, monitored by the caller, what imitates a network at a boundary between two stages of one process.
+using SpawnImitation = std::function<ImitatedLinkActor(caf::local_actor&, StageIndex boundary)>;
+
 struct ExecutorSetup {
   ExecutorCard card;
   std::shared_ptr<const StageCommons> commons;
@@ -24,6 +28,7 @@ struct ExecutorSetup {
   MembershipActor membership;                // invalid: the link to the coordinator speaks for the executor
   UpstreamActor source;                      // of boundary 0; invalid: it is in another process
   BoundaryLinks links;
+  SpawnImitation imitate;                             // may be empty
   std::function<std::uint64_t()> process_bytes_peak;  // may be empty; for the summaries
 };
 

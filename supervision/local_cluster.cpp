@@ -6,6 +6,7 @@
 
 #include "supervision/cluster_run.hpp"
 #include "supervision/executor_supervisor.hpp"
+#include "supervision/imitated_cluster.hpp"
 #include "tensors/base/error.hpp"
 
 namespace zerolock {
@@ -49,13 +50,12 @@ std::vector<StageSupervisorSetup> stage_setups(const ClusterPlan& plan, const Ba
   return stages;
 }
 
-}  // namespace
-
-ClusterOutcome run_local_cluster(const ClusterPlan& plan, std::shared_ptr<const MicroBatchProvider> batches,
-                                 const BackendFactory& make_backend,
-                                 std::vector<std::unique_ptr<MemoryAccount>>& accounts,
-                                 const std::function<bool()>& stop_requested, const ClusterObserver& observer,
-                                 FaultHook fault_hook) {
+/// `imitate`: see ExecutorSetup.
+ClusterOutcome run_here(const ClusterPlan& plan, const std::shared_ptr<const MicroBatchProvider>& batches,
+                        const BackendFactory& make_backend,
+                        std::vector<std::unique_ptr<MemoryAccount>>& accounts,
+                        const std::function<bool()>& stop_requested, const ClusterObserver& observer,
+                        const FaultHook& fault_hook, const SpawnImitation& imitate) {
   ZEROLOCK_INVARIANT(plan.stages > 0 && accounts.size() == plan.stages, "one account for each stage");
   const auto hangs = std::make_shared<std::atomic<bool>>(false);
   const auto spawn = [&](caf::local_actor& parent, const CoordinatorPorts& ports) -> ExecutorsActor {
@@ -72,10 +72,35 @@ ClusterOutcome run_local_cluster(const ClusterPlan& plan, std::shared_ptr<const 
     executor.stages = stage_setups(plan, make_backend, accounts);
     executor.membership = ports.membership;
     executor.source = ports.source;
+    executor.imitate = imitate;
     return spawn_executor_supervisor(parent, std::move(executor));
   };
   return run_cluster(
       plan, batches, *accounts.front(), stop_requested, observer, spawn, [] {}, hangs);
+}
+
+}  // namespace
+
+ClusterOutcome run_local_cluster(const ClusterPlan& plan, std::shared_ptr<const MicroBatchProvider> batches,
+                                 const BackendFactory& make_backend,
+                                 std::vector<std::unique_ptr<MemoryAccount>>& accounts,
+                                 const std::function<bool()>& stop_requested, const ClusterObserver& observer,
+                                 FaultHook fault_hook) {
+  return run_here(plan, batches, make_backend, accounts, stop_requested, observer, fault_hook, {});
+}
+
+ClusterOutcome run_imitated_cluster(const ImitatedNetwork& network, const ClusterPlan& plan,
+                                    std::shared_ptr<const MicroBatchProvider> batches,
+                                    const BackendFactory& make_backend,
+                                    std::vector<std::unique_ptr<MemoryAccount>>& accounts,
+                                    const std::function<bool()>& stop_requested,
+                                    const ClusterObserver& observer, FaultHook fault_hook) {
+  const std::vector<BoundaryQueues> queues = boundary_queues(network.profile, network.sharing, plan.stages);
+  const SpawnImitation imitate = [&](caf::local_actor& parent, StageIndex boundary) {
+    return spawn_imitated_link(parent,
+                               {network.profile, queues.at(boundary.value - 1), network.payload_bytes});
+  };
+  return run_here(plan, batches, make_backend, accounts, stop_requested, observer, fault_hook, imitate);
 }
 
 }  // namespace zerolock

@@ -7,16 +7,17 @@
 #include <cstdio>
 #include <ctime>
 #include <memory>
-#include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "apps/command/bench_table.hpp"
 #include "apps/command/command.hpp"
-#include "apps/command/log_options.hpp"
+#include "apps/command/compared_schedules.hpp"
 #include "apps/command/loopback_boundary.hpp"
 #include "apps/command/opened_model.hpp"
 #include "apps/command/plain_rates.hpp"
+#include "apps/command/schedule_comparison.hpp"
 #include "apps/command/temporary_folder.hpp"
 #include "apps/command/wire_loss.hpp"
 #include "tensors/model/causal_model.hpp"
@@ -121,42 +122,84 @@ std::vector<double> sum(std::vector<double> first, const std::vector<double>& se
 
 class BenchLinksCommand : public Command {
  public:
+  BenchLinksCommand() {
+    options_.recipe = Recipe::none;
+    options_.windows = 16;
+    comparison_.rounds = rounds_of_rates;
+    comparison_.compute = StageCompute::simulated;
+    comparison_.media = {LinkSharing::way, LinkSharing::stage, LinkSharing::both};
+  }
+
   [[nodiscard]] const char* name() const override { return "links"; }
   [[nodiscard]] const char* summary() const override {
-    return "rate of a boundary on loopback, imitated links against their formula, loss of the wire types";
+    return "rate of a boundary on loopback, imitated links against their formula, loss of the wire types; "
+           "with --schedules, their rates over slow links";
   }
   [[nodiscard]] const char* example() const override {
     return "zerolock bench links --model SmolLM2-135M-Instruct.Q4_1.gguf";
   }
 
   void declare(OptionTable& table) override {
-    table.path("model", model_, "whose hidden states the wire types are tried on; otherwise normal numbers");
-    table.integer("rounds", rounds_, 1, 1000, "of rates compared; medians are printed");
+    options_.declare(table);
+    comparison_.declare(table);
     table.integer("entries", entries_, 1, 100'000, "of 4 MiB in a round");
     table.integer("repeats", repeats_, 1, 1000, "of an entry over each imitated link");
-    table.flag("json", json_, "print one JSON object", OptionTable::Kept::on_command_line_only);
-    log_.declare(table);
   }
 
-  int run(OptionTable&) override {
-    start_log(log_);
+  int run(OptionTable& table) override {
+    if (!comparison_.schedules.empty()) return compare(table);
+    refuse_what_compares(table);
+    start_log(options_.log);
     prepare_compute();
     BenchResult result;
     result.bench = "links";
-    result.simulated = !model_;
+    result.simulated = !options_.model;
     const at::Tensor rows = hidden_rows();  // first: a bad --model is found at once
     measure_rates(result);
     measure_profiles(result);
     measure_losses(result, rows);
-    std::fputs((json_ ? result.to_json() : result.to_table()).c_str(), stdout);
+    std::fputs((options_.json ? result.to_json() : result.to_table()).c_str(), stdout);
     return status_done;
   }
 
  private:
+  // -- schedules
+
+  int compare(const OptionTable& table) {
+    for (const char* flag : {"schedule", "data", "resume", "epochs", "entries", "repeats"}) {
+      if (table.given(flag)) {
+        throw InputError(std::string("--") + flag,
+                         "does not go with --schedules, which are compared over "
+                         "full rows of --seq tokens; leave it away");
+      }
+    }
+    options_.complete_model(table);
+    if (!table.given("rounds")) comparison_.rounds = 3;
+    start_log(options_.log);
+    prepare_compute();
+    ScheduleComparison comparison(options_, comparison_, "links");
+    std::vector<std::string> links{"local", "wifi", "mobile", "constrained"};
+    if (table.given("link")) links = {options_.link};
+    for (const std::string& link : links) comparison.measure(options_.stage_count(), link);
+    publish_comparison(comparison, options_, "Schedules over links", {});
+    return status_done;
+  }
+
+  /// Flags that would change nothing.
+  static void refuse_what_compares(const OptionTable& table) {
+    const std::set<std::string> used{"model", "rounds",    "entries", "repeats",
+                                     "json",  "log-level", "log-json"};
+    for (const std::string& name : table.names()) {
+      if (table.given(name) && !used.contains(name)) {
+        throw InputError("--" + name, "goes with --schedules in bench links; leave it away");
+      }
+    }
+  }
+
   /// Hidden states [rows, width] between the middle layers of the model, or seeded normal numbers.
   [[nodiscard]] at::Tensor hidden_rows() const {
-    if (!model_) return entry_of(entry_sizes.front()).payload;
-    const OpenedModel opened = open_model(*model_);
+    if (!options_.model) return entry_of(entry_sizes.front()).payload;
+    const OpenedModel opened = open_model(*options_.model);
     const std::vector<TokenId> tokens = opened.tokenizer->encode(sample_text, true);
     const auto count = static_cast<std::int64_t>(tokens.size());
     const at::Tensor ids = at::tensor(std::vector<std::int64_t>(tokens.begin(), tokens.end()), at::kLong);
@@ -185,7 +228,7 @@ class BenchLinksCommand : public Command {
     ComparedRounds unused;
     measure_round(unused, asio, plain, tls, entry, message_bytes);
     ComparedRounds rounds;
-    for (std::uint64_t round = 0; round < rounds_; ++round) {
+    for (std::uint64_t round = 0; round < comparison_.rounds; ++round) {
       measure_round(rounds, asio, plain, tls, entry, message_bytes);
     }
     report_rates(result, rounds, message_bytes);
@@ -277,12 +320,12 @@ class BenchLinksCommand : public Command {
     }
   }
 
-  std::optional<std::filesystem::path> model_;
-  std::uint64_t rounds_ = 15;
+  static constexpr std::uint64_t rounds_of_rates = 15;
+
+  TrainOptions options_;
+  ComparisonOptions comparison_;
   std::uint64_t entries_ = 16;
   std::uint64_t repeats_ = 5;
-  bool json_ = false;
-  LogOptions log_;
 };
 
 }  // namespace

@@ -11,6 +11,7 @@
 
 #include "apps/command/bench_table.hpp"
 #include "apps/command/command.hpp"
+#include "apps/command/compared_schedules.hpp"
 #include "apps/command/filled_rows.hpp"
 #include "apps/command/opened_model.hpp"
 #include "apps/command/svg_plot.hpp"
@@ -31,25 +32,12 @@ constexpr double mebibyte = 1024.0 * 1024.0;
 /// the first one's entries still in the buffers, where a schedule keeps them.
 constexpr std::uint64_t windows_trained = 2;
 
-const std::vector<TrainingSchedule> compared = {TrainingSchedule::zerolock, TrainingSchedule::gpipe,
-                                                TrainingSchedule::one_f_one_b, TrainingSchedule::pipedream};
-
 /// One window of so many examples, cut into micro-batches.
 struct Geometry {
   std::uint64_t examples = 0;
   std::uint64_t batch = 0;
   [[nodiscard]] std::uint64_t micro_batches() const { return examples / batch; }
 };
-
-/// The same for a schedule with one loss for all stages.
-TrainingSettings settings_across(TrainingSettings settings) {
-  settings.loss.alpha = 1;
-  settings.loss.inner_head = settings.loss.last_head;
-  settings.optimizer.inner_learning_rate_scale = 1;
-  settings.optimizer.clip_norm.reset();
-  settings.trained_stages.reset();
-  return settings;
-}
 
 class BenchMemoryCommand : public Command {
  public:
@@ -92,7 +80,7 @@ class BenchMemoryCommand : public Command {
     const std::vector<LayerRange> partition = options_.partition(model->config().layers);
     const TrainingSettings settings = options_.stage_settings(partition.size(), {}, windows_trained);
     for (const Geometry& geometry : geometries()) {
-      for (const TrainingSchedule schedule : compared)
+      for (const TrainingSchedule schedule : compared_schedules())
         measure(model, partition, settings, geometry, schedule);
     }
     compare();
@@ -129,7 +117,7 @@ class BenchMemoryCommand : public Command {
       accounts.push_back(std::make_unique<MemoryAccount>());
     }
     const GradientReach reach = gradient_reach(schedule);
-    const TrainingSettings used = reach == GradientReach::stage ? settings : settings_across(settings);
+    const TrainingSettings used = settings_under(schedule, settings);
     const BackendFactory make_backend = [&](StageIndex stage, MemoryAccount& account) {
       at::set_num_threads(1);
       return make_chunk_backend(model, stage, partition, used, account, reach);
@@ -179,7 +167,7 @@ class BenchMemoryCommand : public Command {
     result_.bench = "memory";
     for (const Geometry& geometry : geometries()) {
       const double own = largest_.at({geometry.examples, geometry.batch, TrainingSchedule::zerolock});
-      for (const TrainingSchedule schedule : compared) {
+      for (const TrainingSchedule schedule : compared_schedules()) {
         if (schedule == TrainingSchedule::zerolock) continue;
         result_.ratios["zerolock / " + std::string(to_string(schedule)) + ", largest stage, B " +
                        std::to_string(geometry.examples) + " b " + std::to_string(geometry.batch)] =
@@ -188,7 +176,7 @@ class BenchMemoryCommand : public Command {
     }
     if (limit_mib_ == 0) return;
     for (const std::uint64_t examples : examples_) {
-      for (const TrainingSchedule schedule : compared) {
+      for (const TrainingSchedule schedule : compared_schedules()) {
         result_.ratios["b from which " + std::string(to_string(schedule)) + " exceeds the limit, B " +
                        std::to_string(examples)] = first_beyond(examples, schedule);
       }
@@ -208,7 +196,7 @@ class BenchMemoryCommand : public Command {
     std::vector<PlotPanel> all;
     for (const std::uint64_t examples : examples_) {
       PlotPanel panel{"B = " + std::to_string(examples), "examples of a micro-batch (b)", "MiB", {}};
-      for (const TrainingSchedule schedule : compared) {
+      for (const TrainingSchedule schedule : compared_schedules()) {
         PlotLine line{std::string(to_string(schedule)), {}};
         for (const auto& [key, total] : largest_) {
           if (std::get<0>(key) != examples || std::get<2>(key) != schedule) continue;

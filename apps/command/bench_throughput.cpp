@@ -10,6 +10,7 @@
 #include "apps/command/bench_table.hpp"
 #include "apps/command/command.hpp"
 #include "apps/command/measured_backend.hpp"
+#include "apps/command/schedule_comparison.hpp"
 #include "apps/command/temporary_folder.hpp"
 #include "apps/command/training_inputs.hpp"
 #include "tensors/base/error.hpp"
@@ -54,19 +55,24 @@ class BenchThroughputCommand : public Command {
 
   [[nodiscard]] const char* name() const override { return "throughput"; }
   [[nodiscard]] const char* summary() const override {
-    return "matrix products' share of a stage's time, use of the cores and examples/s while training";
+    return "matrix products' share of a stage's time, use of the cores and examples/s while training; with "
+           "--schedules, the rates of several";
   }
   [[nodiscard]] const char* example() const override {
     return "zerolock bench throughput --model SmolLM2-135M-Instruct.Q4_1.gguf "
            "--data configs/examples/topics-train.csv --stages 3 --windows 8";
   }
 
-  void declare(OptionTable& table) override { options_.declare(table); }
+  void declare(OptionTable& table) override {
+    options_.declare(table);
+    comparison_.declare(table);
+  }
 
   int run(OptionTable& table) override {
     if (options_.config) table.read(*options_.config);
+    if (!comparison_.schedules.empty()) return compare(table);
     if (table.given("out") || options_.resume)
-      throw InputError("bench throughput", "keeps nothing: leave --out away");
+      throw InputError("bench throughput", "keeps nothing unless it compares --schedules: leave --out away");
     const TemporaryFolder folder;
     options_.out = folder.path();
     if (table.given("epochs")) options_.windows.reset();
@@ -85,6 +91,23 @@ class BenchThroughputCommand : public Command {
   }
 
  private:
+  int compare(const OptionTable& table) {
+    for (const char* flag : {"schedule", "data", "resume", "epochs"}) {
+      if (table.given(flag)) {
+        throw InputError(std::string("--") + flag,
+                         "does not go with --schedules, which are compared over "
+                         "full rows of --seq tokens; leave it away");
+      }
+    }
+    options_.complete_model(table);
+    start_log(options_.log);
+    prepare_compute();
+    ScheduleComparison comparison(options_, comparison_, "throughput");
+    comparison.measure(options_.stage_count(), options_.link);
+    publish_comparison(comparison, options_, "Schedules, a few windows of each", {});
+    return status_done;
+  }
+
   [[nodiscard]] BenchResult measure(const TrainingInputs& inputs, const std::filesystem::path& folder,
                                     double sgemm_gflops) const {
     const std::size_t stages = inputs.partition.size();
@@ -174,6 +197,7 @@ class BenchThroughputCommand : public Command {
   }
 
   TrainOptions options_;
+  ComparisonOptions comparison_;  // without schedules: one schedule is looked at closely
 };
 
 }  // namespace

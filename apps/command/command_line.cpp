@@ -18,7 +18,7 @@ namespace {
 
 /// Commands of later versions: known, so that the answer can say more than "no such command".
 const std::vector<std::string> later_commands{"export", "report"};
-const std::vector<std::string> later_benches{"stages", "recovery", "device"};
+const std::vector<std::string> later_benches{"recovery", "device"};
 
 /// A subcommand with the CLI11 command that reads it.
 struct BoundCommand {
@@ -50,7 +50,7 @@ class CommandLine {
     bind(root_, "", make_simulate_command());
     bench_ = root_.add_subcommand(
         "bench",
-        "measure this machine and what training learns: overhead, throughput, memory, learning, links");
+        "measure this machine and what training learns: overhead, throughput, memory, learning, links, stages");
     bench_->allow_extras();
     bench_->require_subcommand(0, 1);
     bind(*bench_, "bench ", make_bench_overhead_command());
@@ -58,6 +58,7 @@ class CommandLine {
     bind(*bench_, "bench ", make_bench_memory_command());
     bind(*bench_, "bench ", make_bench_learning_command());
     bind(*bench_, "bench ", make_bench_links_command());
+    bind(*bench_, "bench ", make_bench_stages_command());
   }
 
   int run(int argc, const char* const* argv) {

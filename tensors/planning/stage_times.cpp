@@ -4,22 +4,16 @@
 #include <c10/core/InferenceMode.h>
 
 #include <algorithm>
-#include <ctime>
 #include <utility>
 
 #include "tensors/base/error.hpp"
 #include "tensors/model/chunk.hpp"
+#include "tensors/planning/short_run.hpp"
 #include "tensors/training/chunk_backend.hpp"
 #include "tensors/training/stage_readout.hpp"
 
 namespace zerolock {
 namespace {
-
-double thread_seconds() {
-  timespec now{};
-  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
-}
 
 /// The median of what a few runs return, after one that is not looked at.
 template <class Work>
@@ -41,49 +35,6 @@ double seconds_of(const Work& work) {
   });
 }
 
-/// The first layers of a model, as a model of their own.
-class ShortModel final : public ModelFiles {
- public:
-  ShortModel(std::shared_ptr<const ModelFiles> whole, std::int64_t layers)
-      : whole_(std::move(whole)), config_(whole_->config()) {
-    ZEROLOCK_INVARIANT(layers <= config_.layers, "a short model is not longer");
-    config_.layers = layers;
-  }
-
-  [[nodiscard]] const ModelConfig& config() const override { return config_; }
-  [[nodiscard]] const std::filesystem::path& path() const override { return whole_->path(); }
-  [[nodiscard]] StoredTensor tensor(const std::string& name) const override { return whole_->tensor(name); }
-  [[nodiscard]] bool contains(const std::string& name) const override { return whole_->contains(name); }
-  [[nodiscard]] std::vector<std::string> names() const override { return whole_->names(); }
-  [[nodiscard]] std::shared_ptr<const GgufFile> gguf() const override { return whole_->gguf(); }
-  [[nodiscard]] std::string content_hash() const override { return whole_->content_hash(); }
-
- private:
-  std::shared_ptr<const ModelFiles> whole_;
-  ModelConfig config_;
-};
-
-/// The shortest run that has a stage of this kind: the stage's place in it, and everybody's layers.
-struct ShortRun {
-  StageIndex stage;
-  std::vector<LayerRange> partition;
-  TrainingSettings settings;
-};
-
-ShortRun short_run(bool first, bool last, bool trained, std::int64_t layers, TrainingSettings settings) {
-  ShortRun run;
-  std::int64_t next = 0;
-  if (!first) run.partition.push_back({0, next = 1});
-  run.stage = StageIndex{run.partition.size()};
-  run.partition.push_back({next, next + layers});
-  next += layers;
-  if (!last) run.partition.push_back({next, next + 1});
-  const std::uint64_t other = run.stage.value == 0 ? run.partition.size() - 1 : 0;
-  settings.trained_stages = std::set<std::uint64_t>{trained ? run.stage.value : other};
-  run.settings = std::move(settings);
-  return run;
-}
-
 /// Maps that change nothing, under the names that readouts of a stage have in its state.
 void put_identities(StageState& state, const LayerRange& range, std::int64_t width) {
   const std::string prefix = "head.model.layers.";
@@ -92,10 +43,6 @@ void put_identities(StageState& state, const LayerRange& range, std::int64_t wid
     state.tensors[name + ".A"] = at::eye(width, at::kFloat);
     state.tensors[name + ".b"] = at::zeros({width}, at::kFloat);
   }
-}
-
-at::Tensor random_hidden(std::int64_t rows, const ModelConfig& config, const TrainingSettings& settings) {
-  return at::randn({rows, config.width}, at::kFloat).to(scalar_type(settings.compute));
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <map>
 #include <optional>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -11,12 +12,7 @@
 namespace zerolock {
 namespace {
 
-/// Computes nothing for the given time, but keeps the core as busy as a real stage would.
-void stay_busy(std::chrono::nanoseconds duration) {
-  const auto end = std::chrono::steady_clock::now() + duration;
-  while (std::chrono::steady_clock::now() < end) {
-  }
-}
+using Clock = std::chrono::steady_clock;
 
 /// Its one number is a running checksum in the order of training: x -> x * a + b modulo 2^52, so that it is
 /// exact in fp64 and every input, and every change of order, changes it.
@@ -31,37 +27,46 @@ class SimulatedBackend final : public StageBackend {
                        to_string(entry.position));
     ZEROLOCK_INVARIANT(!open_.contains(entry.position), "a micro-batch begins once");
     ZEROLOCK_INVARIANT(!needs_calibration(), "a stage is calibrated before it trains");
+    const auto begin = Clock::now();
     const at::Tensor received = entry.payload.to(at::kDouble).reshape({entry.payload.size(0), -1});
     // Depends on the weights of this window.
     const double weight = static_cast<double>(committed_checksum_ % 1000) / 1000.0;
     open_.emplace(entry.position, Open{entry.layout, received.sum().item<double>(), weight});
-    return forward(received, weight);
+    at::Tensor sent = forward(received, weight);
+    spend(durations_.forward, begin);
+    return sent;
   }
 
   LossReport finish(const BatchPosition& position) override {
     ZEROLOCK_INVARIANT(reach_ == GradientReach::stage, "this stage's gradient is for the stage before, too");
+    const auto begin = Clock::now();
     const Open open = close(position);
-    return backward(position, open.content, *open.layout);
+    const LossReport report = backward(position, open.content, *open.layout);
+    spend(durations_.backward, begin);
+    return report;
   }
 
   BackwardResult backpropagate(const BatchPosition& position, at::Tensor output_gradient) override {
     ZEROLOCK_INVARIANT(reach_ != GradientReach::stage, "this stage has a loss of its own");
+    const auto begin = Clock::now();
     const Open open = close(position);
     const double gradient = output_gradient.defined() ? output_gradient.sum(at::kDouble).item<double>() : 1.0;
     BackwardResult result;
     result.report = backward(position, open.content + gradient, *open.layout);
     LossReport& report = result.report;
     if (output_gradient.defined()) report.task_loss = report.loss = report.consistency_loss = std::nan("");
-    if (open.layout->supervised_rows.empty()) return result;
-    result.input_gradient =
-        at::full({open.layout->rows(), width_}, gradient / 2 + open.weight, at::TensorOptions(at::kFloat));
+    if (!open.layout->supervised_rows.empty()) {
+      result.input_gradient =
+          at::full({open.layout->rows(), width_}, gradient / 2 + open.weight, at::TensorOptions(at::kFloat));
+    }
+    spend(durations_.backward, begin);
     return result;
   }
 
   StepReport step(WindowIndex window) override {
     ZEROLOCK_INVARIANT(finished_ > 0 && (open_.empty() || reach_ == GradientReach::stashed),
                        "all micro-batches of the window are finished");
-    stay_busy(durations_.step);
+    spend(durations_.step, Clock::now());
     mix(window.value);
     committed_checksum_ = checksum_;
     committed_ = window;
@@ -74,7 +79,9 @@ class SimulatedBackend final : public StageBackend {
   [[nodiscard]] bool needs_calibration() const override { return calibrates_ && !fitted_; }
 
   at::Tensor calibrate_begin(const Entry& entry) override {
+    const auto begin = Clock::now();
     at::Tensor sent = forward(entry.payload.to(at::kDouble).reshape({entry.payload.size(0), -1}), 0);
+    spend(durations_.forward, begin);
     kept_.push_back(sent.index_select(0, at::tensor(entry.layout->supervised_rows, at::kLong)));
     return sent;
   }
@@ -128,6 +135,14 @@ class SimulatedBackend final : public StageBackend {
     double weight;   // that the forward had
   };
 
+  /// Until `duration` after `begin`: making the numbers is part of it.
+  void spend(std::chrono::nanoseconds duration, Clock::time_point begin) const {
+    const auto end = begin + duration;
+    if (!durations_.occupies_core) std::this_thread::sleep_until(end);
+    while (Clock::now() < end) {
+    }
+  }
+
   Open close(const BatchPosition& position) {
     const auto found = open_.find(position);
     ZEROLOCK_INVARIANT(found != open_.end(), "only what began can be finished: " + to_string(position));
@@ -137,7 +152,6 @@ class SimulatedBackend final : public StageBackend {
   }
 
   LossReport backward(const BatchPosition& position, double content, const MicroBatchLayout& layout) {
-    stay_busy(durations_.backward);
     mix(position.window.value);
     mix(position.micro_batch);
     mix(static_cast<std::uint64_t>(static_cast<std::int64_t>(content * 4096.0)));
@@ -153,7 +167,6 @@ class SimulatedBackend final : public StageBackend {
 
   /// Depends on the rows' input, and stays small.
   [[nodiscard]] at::Tensor forward(const at::Tensor& received, double weight) const {
-    stay_busy(durations_.forward);
     const at::Tensor row = received.mean(1, true).mul(0.5).add_(weight + static_cast<double>(stage_.value));
     return row.expand({row.size(0), width_}).to(at::kFloat).contiguous();
   }

@@ -14,6 +14,9 @@ struct SimulatedDurations {
   std::chrono::nanoseconds forward{0};
   std::chrono::nanoseconds backward{0};
   std::chrono::nanoseconds step{0};
+  /// Whether the thread computes all that time, as a real stage does, or waits for its end: then a machine
+  /// can have more stages than cores.
+  bool occupies_core = true;
 };
 
 /// `width`: columns of the hidden state it makes. `calibrates`: it needs calibration before it trains, keeps

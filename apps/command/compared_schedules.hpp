@@ -1,0 +1,22 @@
+#pragma once
+/// The schedules that benchmarks compare, and what makes them comparable.
+
+#include <string>
+#include <vector>
+
+#include "actors/core/training_schedule.hpp"
+#include "tensors/training/settings.hpp"
+
+namespace zerolock {
+
+/// zerolock and those that cut a model into stages as it does: gpipe, 1f1b, pipedream.
+const std::vector<TrainingSchedule>& compared_schedules();
+/// "zerolock,gpipe,1f1b,pipedream" or some of them. Throws InputError that begins with `where`.
+std::vector<TrainingSchedule> parse_schedules(const std::string& text, const std::string& where);
+std::string schedules_text(const std::vector<TrainingSchedule>& schedules);
+
+/// The settings of a run of that schedule: where one loss reaches all stages, there is nothing to weigh it
+/// against, one head, one learning rate and no clipping by stage.
+TrainingSettings settings_under(TrainingSchedule schedule, TrainingSettings settings);
+
+}  // namespace zerolock
