@@ -181,7 +181,14 @@ class BenchLinksCommand : public Command {
     std::vector<std::string> links{"local", "wifi", "mobile", "constrained"};
     if (table.given("link")) links = {options_.link};
     for (const std::string& link : links) comparison.measure(options_.stage_count(), link);
-    publish_comparison(comparison, options_, "Schedules over links", {});
+    std::vector<PlotPanel> panels;
+    for (const LinkSharing sharing : comparison_.media) {
+      const std::string medium(to_string(sharing));
+      panels.push_back({medium, "seconds of an entry on the link", "examples a second",
+                        comparison_lines(comparison.result(), "entry_seconds", "examples_per_second",
+                                         {{"medium", medium}})});
+    }
+    publish_comparison(comparison, options_, "Schedules over links", panels);
     return status_done;
   }
 

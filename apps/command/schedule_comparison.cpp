@@ -203,6 +203,13 @@ std::uint64_t ScheduleComparison::payload_bytes() const {
   return rows * width * 4;
 }
 
+/// From a stage to the next, if nothing else is on the way.
+double ScheduleComparison::entry_seconds(const std::string& link) const {
+  LinkSchedule way(parse_link_profile(link, "--link"));
+  const LinkSchedule::TimePoint ready = LinkSchedule::TimePoint{} + std::chrono::hours(1);
+  return std::chrono::duration<double>(way.transmit(ready, payload_bytes()) - ready).count();
+}
+
 std::vector<TraceSpan> ScheduleComparison::trace(const Contender& contender,
                                                  const ComparedNetwork& network) const {
   const bool waits = !contender.seconds.empty();
@@ -227,8 +234,8 @@ std::vector<TraceSpan> ScheduleComparison::trace(const Contender& contender,
   std::vector<TraceSpan> spans;
   ClusterObserver observer;
   observer.span = [&spans](const TraceSpan& span) { spans.push_back(span); };
-  ImitatedNetwork imitated{parse_link_profile(network.link, "--link"), network.sharing, {}};
-  if (waits) imitated.payload_bytes = payload_bytes();
+  const ImitatedNetwork imitated{parse_link_profile(network.link, "--link"), network.sharing,
+                                 payload_bytes()};
   const auto never = [] { return false; };
   const ClusterOutcome outcome =
       imitated.profile.shapes()
@@ -283,16 +290,26 @@ void ScheduleComparison::add_row(const Contender& contender, const ComparedNetwo
   }
   const bool waits = !contender.seconds.empty();
   result_.simulated |= waits;
+  nlohmann::ordered_json of_calibration;  // against the times that the slowest stage was given
+  if (waits) {
+    double given = 0;
+    for (const PhaseSeconds& stage : contender.seconds) {
+      given = std::max(given, stage.of_micro_batch(options_.accumulate) / comparison_.speedup);
+    }
+    of_calibration = rate.median / static_cast<double>(options_.batch) * given;
+  }
   result_.rows.push_back({{"stages", contender.partition.size()},
                           {"schedule", std::string(to_string(contender.schedule))},
                           {"split", contender.split},
                           {"layers", partition_text(contender.partition)},
                           {"link", network.link},
                           {"medium", std::string(to_string(network.sharing))},
+                          {"entry_seconds", entry_seconds(network.link)},
                           {"examples_per_second", rate.median},
                           {"least", rate.least},
                           {"most", rate.most},
                           {"utilisation", spread_of(utilisations).median},
+                          {"of_given_times", of_calibration},
                           {"slowest_stage_seconds", spread_of(slowest).median},
                           {"active_percent", percentages(contender.figures.back().active)},
                           {"speedup", waits ? comparison_.speedup : 1.0},

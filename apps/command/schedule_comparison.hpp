@@ -27,14 +27,14 @@ struct ComparisonOptions {
   StageCompute compute = StageCompute::automatic;
   double speedup = 1;  // simulated devices against a core of this machine
   std::uint64_t calibration_runs = 3;
-  std::vector<LinkSharing> media{LinkSharing::way};
+  std::vector<LinkSharing> media{LinkSharing::way};  // at least one
 
   void declare(OptionTable& table);
 };
 
 /// Rows are full (--seq tokens, the last one supervised), as in bench memory. Real stages compute the model;
-/// simulated ones wait as long as the model's stages compute on this machine, measured once, and send entries
-/// that weigh as much on imitated links.
+/// simulated ones wait as long as the model's stages compute on this machine, measured once. On imitated
+/// links entries and gradients weigh what the model's would in the wire type.
 class ScheduleComparison {
  public:
   /// Both options must outlive it. Throws InputError for options that a comparison has no use for.
@@ -71,6 +71,7 @@ class ScheduleComparison {
   void measure(std::vector<Contender> all, const ComparedNetwork& network);
   [[nodiscard]] BackendFactory backends(const Contender& contender) const;
   [[nodiscard]] std::uint64_t payload_bytes() const;
+  [[nodiscard]] double entry_seconds(const std::string& link) const;
   void run(Contender& contender, const ComparedNetwork& network);
   [[nodiscard]] std::vector<TraceSpan> trace(const Contender& contender,
                                              const ComparedNetwork& network) const;

@@ -24,6 +24,12 @@ PhaseSeconds sum(const PhaseSeconds& a, double factor, const PhaseSeconds& b) {
           std::max(0.0, a.step + factor * b.step)};
 }
 
+/// More layers take no less time, whatever was measured.
+PhaseSeconds at_least(const PhaseSeconds& more, const PhaseSeconds& less) {
+  return {std::max(more.forward, less.forward), std::max(more.backward, less.backward),
+          std::max(more.step, less.step)};
+}
+
 /// A stage that trains the same micro-batches again and again.
 class RepeatedStage {
  public:
@@ -118,7 +124,7 @@ PhaseTimes::Measured PhaseTimes::measure(const Kind& kind) const {
   for (const auto& [reach, settings] : settings_) {
     const PhaseSeconds& one = times.one_layer.at(reach);
     PhaseSeconds& two = times.two_layers.at(reach);
-    if (most < 2) two = sum(one, 1, one);
+    two = most < 2 ? sum(one, 1, one) : at_least(two, one);
     const PhaseSeconds& less = most > 2 ? two : one;
     const double steps = most > 2 ? static_cast<double>(most - 2) : 1.0;
     times.per_layer[reach] = sum({}, 1 / steps, sum(most < 2 ? two : more.at(reach), -1, less));

@@ -71,9 +71,11 @@ StageSeconds StageTimes::measure(const Kind& kind) const {
   const std::int64_t most = std::min(layers_max, model_->config().layers - others);
   StageSeconds seconds;
   seconds.one_layer = measure(kind, 1);
-  seconds.two_layers = most >= 2 ? measure(kind, 2) : 2 * seconds.one_layer;
+  // More layers take no less time, whatever was measured: the partitioner counts on it.
+  seconds.two_layers = most >= 2 ? std::max(measure(kind, 2), seconds.one_layer) : 2 * seconds.one_layer;
   seconds.per_layer = most > 2 ? (measure(kind, most) - seconds.two_layers) / static_cast<double>(most - 2)
                                : seconds.two_layers - seconds.one_layer;
+  seconds.per_layer = std::max(seconds.per_layer, 0.0);
   measure_ends(kind, seconds);
   return seconds;
 }

@@ -28,6 +28,7 @@ json compared(const TinyWorkplace& place, const std::string& bench, const std::v
     CHECK(row["examples_per_second"].get<double>() > 0);
     CHECK(row["utilisation"].get<double>() > 0);
     CHECK(row["utilisation"].get<double>() < 1.0001);
+    CHECK(row["of_given_times"].is_null() != row["simulated"].get<bool>());
   }
   for (const auto& [name, value] : result["ratios"].items()) {
     INFO(name);
@@ -83,13 +84,18 @@ TEST_CASE("bench stages goes over numbers of stages, beyond the model's layers t
 
 TEST_CASE("bench links compares schedules over every link and medium") {
   const TinyWorkplace place;
-  const json result = compared(place, "links", {"--schedules", "zerolock,pipedream", "--stages", "2"});
+  const json result =
+      compared(place, "links",
+               {"--schedules", "zerolock,pipedream", "--stages", "2", "--out", place.text_path("links")});
   std::set<std::string> networks;
   for (const json& row : result["rows"]) {
     networks.insert(row["link"].get<std::string>() + " " + row["medium"].get<std::string>());
   }
   CHECK(networks.size() == 1 + 3 * 3);  // local once
   CHECK(result["rows"].size() == 2 * networks.size());
+  // 2 rows of 8 tokens, 64 numbers of 4 bytes each.
+  CHECK(result["rows"].back()["entry_seconds"].get<double>() == Approx(0.03 + 2 * 8 * 64 * 4 / 6.25e6));
+  CHECK(read_text(place.path("links") / "links.svg").find("half-duplex") != std::string::npos);
   CHECK(result["ratios"].contains("zerolock / pipedream, 2 stages, constrained half-duplex, same split"));
 }
 
