@@ -48,9 +48,9 @@ class CommandLine {
     bind(root_, "", make_plan_command());
     bind(root_, "", make_certs_command());
     bind(root_, "", make_simulate_command());
-    bench_ = root_.add_subcommand(
-        "bench",
-        "measure this machine and what training learns: overhead, throughput, memory, learning, links, stages");
+    bench_ = root_.add_subcommand("bench",
+                                  "measure this machine and what training learns: overhead, throughput, "
+                                  "memory, learning, links, stages");
     bench_->allow_extras();
     bench_->require_subcommand(0, 1);
     bind(*bench_, "bench ", make_bench_overhead_command());

@@ -37,7 +37,9 @@ TEST_CASE("every command has help with an example") {
                                              {"certs"},
                                              {"bench", "overhead"},
                                              {"bench", "throughput"},
-                                             {"bench", "memory"}}) {
+                                             {"bench", "memory"},
+                                             {"bench", "links"},
+                                             {"bench", "stages"}}) {
     const CommandOutput output = run_zerolock(command + std::vector<std::string>{"--help"});
     CHECK(output.status == 0);
     CHECK(output.err.empty());
