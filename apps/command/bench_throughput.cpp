@@ -104,7 +104,7 @@ class BenchThroughputCommand : public Command {
     prepare_compute();
     ScheduleComparison comparison(options_, comparison_, "throughput");
     comparison.measure(options_.stage_count(), options_.link);
-    publish_comparison(comparison, options_, "Schedules, a few windows of each", {});
+    publish_comparison(comparison, options_, "Schedules", {});
     return status_done;
   }
 

@@ -245,6 +245,10 @@ std::vector<TraceSpan> ScheduleComparison::trace(const Contender& contender,
   return spans;
 }
 
+std::string ScheduleComparison::text_of(const ComparedNetwork& network) {
+  return network.link + (network.link == "local" ? "" : " " + std::string(to_string(network.sharing)));
+}
+
 void ScheduleComparison::run(Contender& contender, const ComparedNetwork& network) {
   const std::size_t stages = contender.partition.size();
   const std::vector<TraceSpan> spans = trace(contender, network);
@@ -258,7 +262,7 @@ void ScheduleComparison::run(Contender& contender, const ComparedNetwork& networ
   if (contender.rates.size() < comparison_.rounds) return;
   const WindowIndex until{std::min(last_.value, first_.value + timeline_windows)};
   timelines_.push_back({std::string(to_string(contender.schedule)) + ", " + contender.split + " split, " +
-                            network.link + (contender.seconds.empty() ? "" : ", simulated compute"),
+                            text_of(network) + (contender.seconds.empty() ? "" : ", simulated compute"),
                         stages, excerpt(spans, stages, first_, until)});
 }
 
@@ -317,9 +321,8 @@ void ScheduleComparison::add_row(const Contender& contender, const ComparedNetwo
 }
 
 void ScheduleComparison::add_ratios(const std::vector<Contender>& all, const ComparedNetwork& network) {
-  const std::string where =
-      ", " + std::to_string(all.front().partition.size()) + " stages" +
-      (network.link == "local" ? "" : ", " + network.link + " " + std::string(to_string(network.sharing)));
+  const std::string where = ", " + std::to_string(all.front().partition.size()) + " stages" +
+                            (network.link == "local" ? "" : ", " + text_of(network));
   for (const Contender& own : all) {
     if (own.schedule != TrainingSchedule::zerolock) continue;
     for (const Contender& other : all) {
@@ -358,7 +361,8 @@ void publish_comparison(const ScheduleComparison& comparison, const TrainOptions
   if (!options.out) return;
   std::filesystem::create_directories(*options.out);
   write_text_file(*options.out / (result.bench + ".json"), result.to_json());
-  write_text_file(*options.out / "timeline.svg", svg_timeline(title, comparison.timelines()));
+  write_text_file(*options.out / "timeline.svg",
+                  svg_timeline("A few windows of each schedule", comparison.timelines()));
   if (!panels.empty()) write_text_file(*options.out / (result.bench + ".svg"), svg_plot(title, panels));
 }
 

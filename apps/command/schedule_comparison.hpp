@@ -45,7 +45,7 @@ class ScheduleComparison {
   void measure(std::uint64_t stages, const std::string& link);
 
   [[nodiscard]] const BenchResult& result() const { return result_; }
-  /// A few windows of every schedule in the last round of the latest measure().
+  /// A few windows of every schedule in the last rounds of the latest measure().
   [[nodiscard]] const std::vector<TimelinePanel>& timelines() const { return timelines_; }
 
  private:
@@ -72,6 +72,7 @@ class ScheduleComparison {
   [[nodiscard]] BackendFactory backends(const Contender& contender) const;
   [[nodiscard]] std::uint64_t payload_bytes() const;
   [[nodiscard]] double entry_seconds(const std::string& link) const;
+  static std::string text_of(const ComparedNetwork& network);
   void run(Contender& contender, const ComparedNetwork& network);
   [[nodiscard]] std::vector<TraceSpan> trace(const Contender& contender,
                                              const ComparedNetwork& network) const;
@@ -93,7 +94,8 @@ class ScheduleComparison {
 std::vector<PlotLine> comparison_lines(const BenchResult& result, const std::string& x, const std::string& y,
                                        const std::map<std::string, std::string>& fixed);
 
-/// Prints the result; with --out also writes NAME.json, timeline.svg and, if there are panels, NAME.svg.
+/// Prints the result; with --out also writes NAME.json, timeline.svg and, if there are panels, NAME.svg with
+/// that title.
 void publish_comparison(const ScheduleComparison& comparison, const TrainOptions& options,
                         const std::string& title, const std::vector<PlotPanel>& panels);
 
