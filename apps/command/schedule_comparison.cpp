@@ -151,6 +151,9 @@ std::vector<ScheduleComparison::Contender> ScheduleComparison::contenders(std::u
                                    std::to_string(model_->config().layers) +
                                    " layers; --compute simulated takes a deeper one");
   }
+  if (waits && model_->config().layers < 3) {
+    throw InputError("--model", "has too few layers to measure first, inner and last stages by");
+  }
   std::vector<Contender> all;
   for (const SplitChoice split : {SplitChoice::same, SplitChoice::tuned}) {
     if (comparison_.split != SplitChoice::both && comparison_.split != split) continue;

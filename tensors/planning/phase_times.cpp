@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <cmath>
 #include <deque>
 #include <utility>
 
@@ -12,11 +13,6 @@
 
 namespace zerolock {
 namespace {
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
 
 /// a + factor * b, and no less than nothing: differences of small times are noise.
 PhaseSeconds sum(const PhaseSeconds& a, double factor, const PhaseSeconds& b) {
@@ -28,6 +24,10 @@ PhaseSeconds sum(const PhaseSeconds& a, double factor, const PhaseSeconds& b) {
 PhaseSeconds at_least(const PhaseSeconds& more, const PhaseSeconds& less) {
   return {std::max(more.forward, less.forward), std::max(more.backward, less.backward),
           std::max(more.step, less.step)};
+}
+
+PhaseSeconds at_most(const PhaseSeconds& a, const PhaseSeconds& b) {
+  return {std::min(a.forward, b.forward), std::min(a.backward, b.backward), std::min(a.step, b.step)};
 }
 
 /// A stage that trains the same micro-batches again and again.
@@ -90,6 +90,22 @@ class RepeatedStage {
   std::deque<std::pair<BatchPosition, std::vector<std::int64_t>>> open_;
 };
 
+RepeatedStage repeated_stage(const std::shared_ptr<const ModelFiles>& model, ShortRun run,
+                             std::vector<Entry> entries, GradientReach reach, MemoryAccount& account) {
+  if (reach != GradientReach::stage) run.settings.trained_stages.reset();
+  run.settings.loss.inner_head.adapter_warm_up = 0;
+  run.settings.loss.last_head.adapter_warm_up = 0;
+  const auto shorter = std::make_shared<const ShortModel>(model, run.partition.back().last);
+  if (run.stage.value > 0) {
+    for (Entry& entry : entries) {
+      entry.payload = random_hidden(entry.layout->rows(), model->config(), run.settings);
+    }
+  }
+  auto backend = make_chunk_backend(shorter, run.stage, run.partition, run.settings, account, reach);
+  const bool last = run.stage.value + 1 == run.partition.size();
+  return {std::move(backend), std::move(entries), reach, last, scalar_type(run.settings.compute)};
+}
+
 }  // namespace
 
 PhaseTimes::PhaseTimes(std::shared_ptr<const ModelFiles> model,
@@ -106,67 +122,68 @@ PhaseSeconds PhaseTimes::of(const PlannedStage& stage, GradientReach reach) {
   const Kind kind{stage.first(), stage.last()};
   const std::int64_t layers = stage.layers.count();
   ZEROLOCK_INVARIANT(layers > 0, "a stage has layers");
-  auto known = known_.find(kind);
-  if (known == known_.end()) known = known_.emplace(kind, measure(kind)).first;
-  const Measured& times = known->second;
-  if (layers == 1) return times.one_layer.at(reach);
-  return sum(times.two_layers.at(reach), static_cast<double>(layers - 2), times.per_layer.at(reach));
+  if (!known_.contains(kind)) {
+    const bool alone = kind.first && kind.last;
+    measure(alone ? std::vector<Kind>{kind}
+                  : std::vector<Kind>{{true, false}, {false, false}, {false, true}});
+  }
+  const OfLayers& times = known_.at(kind);
+  const PhaseSeconds one = times.at(1).at(reach);
+  if (layers == 1) return one;
+  const auto more = times.upper_bound(1);
+  const PhaseSeconds two = more == times.end() ? sum(one, 1, one) : at_least(more->second.at(reach), one);
+  const auto& [most_layers, most] = *times.rbegin();
+  const PhaseSeconds per_layer =
+      most_layers > 2 ? sum({}, 1 / static_cast<double>(most_layers - 2), sum(most.at(reach), -1, two))
+                      : sum(two, -1, one);
+  return sum(two, static_cast<double>(layers - 2), per_layer);
 }
 
-PhaseTimes::Measured PhaseTimes::measure(const Kind& kind) const {
+/// One, two, and as many as there may be beside the stages around.
+std::vector<std::int64_t> PhaseTimes::layer_counts(const Kind& kind) const {
   const std::int64_t others = (kind.first ? 0 : 1) + (kind.last ? 0 : 1);
   const std::int64_t most = std::min(layers_max, model_->config().layers - others);
-  ZEROLOCK_INVARIANT(most >= 1, "a model has layers for a stage of this kind");
-  Measured times;
-  times.one_layer = measure(kind, 1);
-  times.two_layers = most >= 2 ? measure(kind, 2) : times.one_layer;
-  const OfReaches more = most > 2 ? measure(kind, most) : times.two_layers;
-  for (const auto& [reach, settings] : settings_) {
-    const PhaseSeconds& one = times.one_layer.at(reach);
-    PhaseSeconds& two = times.two_layers.at(reach);
-    two = most < 2 ? sum(one, 1, one) : at_least(two, one);
-    const PhaseSeconds& less = most > 2 ? two : one;
-    const double steps = most > 2 ? static_cast<double>(most - 2) : 1.0;
-    times.per_layer[reach] = sum({}, 1 / steps, sum(most < 2 ? two : more.at(reach), -1, less));
+  std::vector<std::int64_t> counts;
+  for (const std::int64_t layers : {std::int64_t{1}, std::int64_t{2}, most}) {
+    if (layers <= most && (counts.empty() || layers > counts.back())) counts.push_back(layers);
   }
-  return times;
+  return counts;
 }
 
-PhaseTimes::OfReaches PhaseTimes::measure(const Kind& kind, std::int64_t layers) const {
+void PhaseTimes::measure(const std::vector<Kind>& kinds) {
+  struct Trial {
+    Kind kind;
+    std::int64_t layers;
+    GradientReach reach;
+    RepeatedStage stage;
+    PhaseSeconds fastest{HUGE_VAL, HUGE_VAL, HUGE_VAL};
+  };
   MemoryAccount account;
-  std::map<GradientReach, RepeatedStage> stages;
-  for (const auto& [reach, settings] : settings_) {
-    ShortRun run = short_run(kind.first, kind.last, true, layers, settings);
-    if (reach != GradientReach::stage) run.settings.trained_stages.reset();
-    run.settings.loss.inner_head.adapter_warm_up = 0;
-    run.settings.loss.last_head.adapter_warm_up = 0;
-    const auto model = std::make_shared<const ShortModel>(model_, run.partition.back().last);
-    std::vector<Entry> entries = micro_batches_;
-    for (Entry& entry : entries) {
-      if (!kind.first) entry.payload = random_hidden(entry.layout->rows(), model->config(), run.settings);
+  std::deque<Trial> trials;
+  for (const Kind& kind : kinds) {
+    for (const std::int64_t layers : layer_counts(kind)) {
+      for (const auto& [reach, settings] : settings_) {
+        trials.push_back({kind, layers, reach,
+                          repeated_stage(model_, short_run(kind.first, kind.last, true, layers, settings),
+                                         micro_batches_, reach, account)});
+      }
     }
-    stages.emplace(std::piecewise_construct, std::forward_as_tuple(reach),
-                   std::forward_as_tuple(
-                       make_chunk_backend(model, run.stage, run.partition, run.settings, account, reach),
-                       std::move(entries), reach, kind.last, scalar_type(settings.compute)));
   }
-  for (auto& [reach, stage] : stages) stage.window();
-  std::vector<double> forward;
-  std::map<GradientReach, std::vector<double>> backward;
-  std::map<GradientReach, std::vector<double>> step;
+  for (Trial& trial : trials) trial.stage.window();
   for (int i = 0; i < runs_; ++i) {
-    for (auto& [reach, stage] : stages) {
-      const PhaseSeconds spent = stage.window();
-      forward.push_back(spent.forward);
-      backward[reach].push_back(spent.backward);
-      step[reach].push_back(spent.step);
+    for (Trial& trial : trials) trial.fastest = at_most(trial.fastest, trial.stage.window());
+  }
+  for (const Trial& trial : trials) {
+    double forward = HUGE_VAL;
+    for (const Trial& other : trials) {
+      if (other.kind == trial.kind && other.layers == trial.layers) {
+        forward = std::min(forward, other.fastest.forward);
+      }
     }
+    PhaseSeconds& seconds = known_[trial.kind][trial.layers][trial.reach];
+    seconds = trial.fastest;
+    seconds.forward = forward;
   }
-  OfReaches seconds;
-  for (const auto& [reach, stage] : stages) {
-    seconds[reach] = {median(forward), median(backward[reach]), median(step[reach])};
-  }
-  return seconds;
 }
 
 }  // namespace zerolock

@@ -28,15 +28,16 @@ struct PhaseSeconds {
 };
 
 /// Runs stages of one layer, of two and of a few more of each kind (first, inner, last) through real
-/// backends; larger ones are linear in their layers. What differs between schedules is measured in turn, so
-/// that a machine that becomes slower meanwhile slows all of them; forwards, which do not differ, are taken
-/// together. By the thread's own clock: the seconds of a core that does nothing else. All stages are trained.
-/// Not thread-safe; the calling thread computes.
+/// backends; larger ones are linear in their layers. All are run in turn, so that a machine that becomes
+/// slower meanwhile slows all of them, and the fastest run of each counts, since whatever else the machine
+/// does can only slow it down. Forwards, which are the same under all schedules, are taken together. By the
+/// thread's own clock: the seconds of a core that does nothing else. All stages are trained. Not thread-safe;
+/// the calling thread computes.
 class PhaseTimes {
  public:
   /// `settings`: of a whole run, for each reach that will be asked for. `micro_batches`: of boundary 0, at
-  /// least one; they stand for all of a run. `runs` of each stage, after one that is not looked at; medians
-  /// count. Heads must not need a calibration.
+  /// least one; they stand for all of a run. `runs` of each stage, after one that is not looked at. Heads
+  /// must not need a calibration.
   PhaseTimes(std::shared_ptr<const ModelFiles> model, std::map<GradientReach, TrainingSettings> settings,
              std::vector<Entry> micro_batches, int runs);
 
@@ -51,19 +52,15 @@ class PhaseTimes {
     auto operator<=>(const Kind&) const = default;
   };
   using OfReaches = std::map<GradientReach, PhaseSeconds>;
-  struct Measured {
-    OfReaches one_layer;
-    OfReaches two_layers;
-    OfReaches per_layer;  // beyond two
-  };
-  [[nodiscard]] Measured measure(const Kind& kind) const;
-  [[nodiscard]] OfReaches measure(const Kind& kind, std::int64_t layers) const;
+  using OfLayers = std::map<std::int64_t, OfReaches>;  // by the number of layers
+  [[nodiscard]] std::vector<std::int64_t> layer_counts(const Kind& kind) const;
+  void measure(const std::vector<Kind>& kinds);
 
   std::shared_ptr<const ModelFiles> model_;
   std::map<GradientReach, TrainingSettings> settings_;
   std::vector<Entry> micro_batches_;
   int runs_;
-  std::map<Kind, Measured> known_;
+  std::map<Kind, OfLayers> known_;
 };
 
 }  // namespace zerolock
