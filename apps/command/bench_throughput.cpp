@@ -71,6 +71,12 @@ class BenchThroughputCommand : public Command {
   int run(OptionTable& table) override {
     if (options_.config) table.read(*options_.config);
     if (!comparison_.schedules.empty()) return compare(table);
+    for (const char* flag : {"rounds", "split", "compute", "speedup", "medium", "calibration-runs"}) {
+      if (table.given(flag)) {
+        throw InputError(std::string("--") + flag,
+                         "goes with --schedules in bench throughput; leave it away");
+      }
+    }
     if (table.given("out") || options_.resume)
       throw InputError("bench throughput", "keeps nothing unless it compares --schedules: leave --out away");
     const TemporaryFolder folder;

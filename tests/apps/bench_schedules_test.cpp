@@ -127,6 +127,8 @@ TEST_CASE("what a comparison has no use for is refused in one line") {
   refused({"gpipe", "--head", "calibrated"}, "a comparison has none");
   refused({"gpipe", "--link", "wet string"}, "--link");
   refused({"gpipe", "--medium", "ether"}, "'ether' is no medium");
+  check_refused({"bench", "throughput", "--model", place.model(), "--data", place.rows(), "--rounds", "2"},
+                "--rounds: goes with --schedules");
   check_refused({"bench", "links", "--batch", "4"}, "--batch: goes with --schedules");
   check_refused({"bench", "stages", "--model", place.model(), "--stages", "3"}, "--stages: is not for");
 }
