@@ -56,11 +56,11 @@ std::vector<LearningSetting> classification_settings() {
   settings.push_back({.name = "recipe-half", .usual = false, .alpha = 0.5});
   settings.push_back(
       {.name = "adapter", .usual = false, .in_curves = true, .head = "inner=adapter,last=static"});
-  settings.push_back({.name = "bottleneck", .usual = false, .head = "inner=bottleneck,last=static"});
+  settings.push_back({.name = "bottleneck", .usual = false, .head = "inner=bottleneck:full,last=static"});
   add_curves(settings, {{"static", "static", uncalibrated_rate},
                         {"restricted", "restricted", uncalibrated_rate},
                         {"calibrated", "inner=calibrated,last=static", {}},
-                        {"bottleneck", "inner=bottleneck,last=static", uncalibrated_rate}});
+                        {"bottleneck", "inner=bottleneck:full,last=static", uncalibrated_rate}});
   return settings;
 }
 

@@ -44,6 +44,7 @@ std::unique_ptr<Command> make_bench_overhead_command();
 std::unique_ptr<Command> make_bench_throughput_command();
 std::unique_ptr<Command> make_bench_memory_command();
 std::unique_ptr<Command> make_bench_learning_command();
+std::unique_ptr<Command> make_bench_theory_command();
 std::unique_ptr<Command> make_bench_links_command();
 std::unique_ptr<Command> make_bench_stages_command();
 

@@ -57,6 +57,7 @@ class CommandLine {
     bind(*bench_, "bench ", make_bench_throughput_command());
     bind(*bench_, "bench ", make_bench_memory_command());
     bind(*bench_, "bench ", make_bench_learning_command());
+    bind(*bench_, "bench ", make_bench_theory_command());
     bind(*bench_, "bench ", make_bench_links_command());
     bind(*bench_, "bench ", make_bench_stages_command());
   }

@@ -44,6 +44,8 @@ class StageReadout {
   [[nodiscard]] bool compares() const { return previous_ != nullptr; }
   /// The stage's own head; null if the stage is not trained.
   [[nodiscard]] ReadoutHead* head() { return own_.get(); }
+  /// The head that reads what the stage received; null unless compares().
+  [[nodiscard]] const ReadoutHead* previous() const { return previous_; }
   /// Whether a head multiplies the model's readout matrix as it lies in its file.
   [[nodiscard]] bool reads_model_rows() const { return reads_model_rows_; }
   [[nodiscard]] std::vector<TrainableTensor> trainable() const;
