@@ -25,7 +25,7 @@ class Survey {
     largest_ = larger(largest_, shape);
     sum_.sequences += shape.sequences;
     sum_.rows += shape.rows;
-    sum_.squares += shape.squares;
+    sum_.scores += shape.scores;
     sum_.supervised_rows += shape.supervised_rows;
   }
   [[nodiscard]] const MicroBatchShape& largest() const { return largest_; }
@@ -33,7 +33,7 @@ class Survey {
     const auto of = [this](std::int64_t sum) {
       return static_cast<std::int64_t>(std::llround(static_cast<double>(sum) / static_cast<double>(count_)));
     };
-    return {of(sum_.sequences), of(sum_.rows), largest_.longest, of(sum_.squares), of(sum_.supervised_rows)};
+    return {of(sum_.sequences), of(sum_.rows), largest_.longest, of(sum_.scores), of(sum_.supervised_rows)};
   }
 
  private:

@@ -56,6 +56,18 @@ float score_scale(const AttentionShape& shape) {
   return static_cast<float>(1.0 / std::sqrt(static_cast<double>(shape.head_dimension)));
 }
 
+/// Calls with first and past-the-last row of each block of queries of a sequence, the last block first. A
+/// block has all keys up to its own end, so that about half of the scores, which nobody may see, are not
+/// computed.
+template <class Work>
+void for_each_query_block(std::int64_t rows, const Work& work) {
+  for (std::int64_t end = rows; end > 0;) {
+    const std::int64_t begin = (end - 1) / attention_block_rows * attention_block_rows;
+    work(begin, end);
+    end = begin;
+  }
+}
+
 /// Queries of rows [query_begin, +queries) against keys of rows [key_begin, +keys), all heads, fp32.
 void attend_dense(const at::Tensor& query, std::int64_t query_begin, std::int64_t queries,
                   const at::Tensor& key, const at::Tensor& value, std::int64_t key_begin, std::int64_t keys,
@@ -75,35 +87,46 @@ void attend_dense(const at::Tensor& query, std::int64_t query_begin, std::int64_
   }
 }
 
-/// Backward of attend_dense for one sequence. Key and value gradients are summed over the heads of a group,
-/// first head first.
+/// Where the gradients of one sequence's blocks are made.
+struct BackwardScratch {
+  float* probabilities;  // [block, keys]
+  float* dscores;        // [block, keys]
+  float* row_dot;        // [block]
+};
+
+/// Backward of attend_dense for rows [first, last) of the sequence that begins at row `begin`, and all keys
+/// up to them. Key and value gradients are summed over the heads of a group, first head first; a block that
+/// is not the sequence's last adds to those of the blocks behind it.
 void attend_dense_backward(const at::Tensor& doutput, const at::Tensor& query, const at::Tensor& key,
                            const at::Tensor& value, const AttentionResult& forward, std::int64_t begin,
-                           std::int64_t rows, const AttentionShape& shape, float* probabilities,
-                           float* dscores, float* row_dot, AttentionGradients& gradients) {
+                           std::int64_t first, std::int64_t last, bool is_last_block,
+                           const AttentionShape& shape, const BackwardScratch& scratch,
+                           AttentionGradients& gradients) {
   const std::int64_t group = shape.heads / shape.key_value_heads;
   const std::int64_t d = shape.head_dimension;
+  const std::int64_t queries = last - first;
   const float scale = score_scale(shape);
   for (std::int64_t h = 0; h < shape.heads; ++h) {
-    const Matrix q = head_of(query, begin, rows, h, d);
-    const Matrix k = head_of(key, begin, rows, h / group, d);
-    const Matrix v = head_of(value, begin, rows, h / group, d);
-    const Matrix out = head_of(forward.output, begin, rows, h, d);
-    const Matrix dout = head_of(doutput, begin, rows, h, d);
-    const Matrix p{probabilities, rows, rows, rows};
-    const Matrix ds{dscores, rows, rows, rows};
-    const float beta = h % group == 0 ? 0.0F : 1.0F;
+    const Matrix q = head_of(query, begin + first, queries, h, d);
+    const Matrix k = head_of(key, begin, last, h / group, d);
+    const Matrix v = head_of(value, begin, last, h / group, d);
+    const Matrix out = head_of(forward.output, begin + first, queries, h, d);
+    const Matrix dout = head_of(doutput, begin + first, queries, h, d);
+    const Matrix p{scratch.probabilities, queries, last, last};
+    const Matrix ds{scratch.dscores, queries, last, last};
+    const float beta = is_last_block && h % group == 0 ? 0.0F : 1.0F;
     multiply(q, k, 0, p, Transposed::right);
-    fused::causal_probabilities(probabilities, rows, rows, 0, scale,
-                                forward.logsumexp.data_ptr<float>() + begin * shape.heads + h, shape.heads);
-    multiply(p, dout, beta, head_of(gradients.value, begin, rows, h / group, d), Transposed::left);
+    fused::causal_probabilities(p.data, queries, last, first, scale,
+                                forward.logsumexp.data_ptr<float>() + (begin + first) * shape.heads + h,
+                                shape.heads);
+    multiply(p, dout, beta, head_of(gradients.value, begin, last, h / group, d), Transposed::left);
     multiply(dout, v, 0, ds, Transposed::right);
-    for (std::int64_t i = 0; i < rows; ++i) {
-      row_dot[i] = fused::dot(dout.data + i * dout.stride, out.data + i * out.stride, d);
+    for (std::int64_t i = 0; i < queries; ++i) {
+      scratch.row_dot[i] = fused::dot(dout.data + i * dout.stride, out.data + i * out.stride, d);
     }
-    fused::causal_softmax_backward(dscores, probabilities, rows, rows, 0, scale, row_dot);
-    multiply(ds, k, 0, head_of(gradients.query, begin, rows, h, d), Transposed::none);
-    multiply(ds, q, beta, head_of(gradients.key, begin, rows, h / group, d), Transposed::left);
+    fused::causal_softmax_backward(ds.data, p.data, queries, last, first, scale, scratch.row_dot);
+    multiply(ds, k, 0, head_of(gradients.query, begin + first, queries, h, d), Transposed::none);
+    multiply(ds, q, beta, head_of(gradients.key, begin, last, h / group, d), Transposed::left);
   }
 }
 
@@ -181,12 +204,15 @@ AttentionResult attention_forward(const at::Tensor& query, const at::Tensor& key
   AttentionResult result{at::empty_like(query), at::empty({query.size(0), shape.heads}, wide_type(query))};
   const bool dense = is_dense_float(query) && is_dense_float(key) && is_dense_float(value);
   const std::int64_t most = dense ? longest(sequence_offsets) : 0;
-  const at::Tensor scores = at::empty({most, most}, at::kFloat);
+  const at::Tensor scores = at::empty({std::min(most, attention_block_rows), most}, at::kFloat);
   for (std::size_t s = 0; s + 1 < sequence_offsets.size(); ++s) {
     const std::int64_t begin = sequence_offsets[s];
     const std::int64_t rows = sequence_offsets[s + 1] - begin;
     if (dense) {
-      attend_dense(query, begin, rows, key, value, begin, rows, shape, scores.data_ptr<float>(), result);
+      for_each_query_block(rows, [&](std::int64_t first, std::int64_t last) {
+        attend_dense(query, begin + first, last - first, key, value, begin, last, shape,
+                     scores.data_ptr<float>(), result);
+      });
     } else {
       attend_any(query.narrow(0, begin, rows), key.narrow(0, begin, rows), value.narrow(0, begin, rows),
                  shape, result.output.narrow(0, begin, rows), result.logsumexp.narrow(0, begin, rows));
@@ -218,16 +244,18 @@ AttentionGradients attention_backward(const at::Tensor& doutput, const at::Tenso
   const bool dense =
       is_dense_float(query) && is_dense_float(key) && is_dense_float(value) && is_dense_float(doutput);
   const std::int64_t most = dense ? longest(sequence_offsets) : 0;
-  const at::Tensor buffer = at::empty({2 * most + 1, most}, at::kFloat);
-  float* probabilities = buffer.data_ptr<float>();
-  float* dscores = probabilities + most * most;
-  float* row_dot = dscores + most * most;
+  const std::int64_t block = std::min(most, attention_block_rows);
+  const at::Tensor buffer = at::empty({2 * block * most + block}, at::kFloat);
+  float* numbers = buffer.data_ptr<float>();
+  const BackwardScratch scratch{numbers, numbers + block * most, numbers + 2 * block * most};
   for (std::size_t s = 0; s + 1 < sequence_offsets.size(); ++s) {
     const std::int64_t begin = sequence_offsets[s];
     const std::int64_t rows = sequence_offsets[s + 1] - begin;
     if (dense) {
-      attend_dense_backward(doutput, query, key, value, forward, begin, rows, shape, probabilities, dscores,
-                            row_dot, gradients);
+      for_each_query_block(rows, [&](std::int64_t first, std::int64_t last) {
+        attend_dense_backward(doutput, query, key, value, forward, begin, first, last, last == rows, shape,
+                              scratch, gradients);
+      });
       continue;
     }
     const auto part = [&](const at::Tensor& packed) { return packed.narrow(0, begin, rows); };

@@ -1,14 +1,29 @@
 #pragma once
 /// Causal grouped-query attention over packed sequences. Probabilities are never kept: backward makes them
 /// again from the scores and each row's log-sum, so memory grows with the length of a sequence and not with
-/// its square (as in FlashAttention, Dao et al. 2022, without its tiling).
+/// its square (as in FlashAttention, Dao et al. 2022). Scores are made for a block of queries at a time, each
+/// with the keys up to the block's end.
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
 namespace zerolock {
+
+/// Queries of a block, in fp32.
+inline constexpr std::int64_t attention_block_rows = 128;
+
+/// Scores of one head that are computed for a sequence of so many tokens, in fp32.
+constexpr std::int64_t attention_scores(std::int64_t tokens) {
+  std::int64_t scores = 0;
+  for (std::int64_t first = 0; first < tokens; first += attention_block_rows) {
+    const std::int64_t last = std::min(tokens, first + attention_block_rows);
+    scores += (last - first) * last;
+  }
+  return scores;
+}
 
 /// Query head h uses key-value head h / (heads / key_value_heads).
 struct AttentionShape {

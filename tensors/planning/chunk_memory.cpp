@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "tensors/model/attention.hpp"
+
 namespace zerolock {
 
 ChunkMemory::ChunkMemory(const ModelConfig& config, const TrainingSettings& settings, std::int64_t layers,
@@ -49,15 +51,16 @@ std::int64_t ChunkMemory::norm_backward_scratch(std::int64_t rows) const {
 
 /// Scores of one head, or of all heads in two types and once more for their softmax.
 std::int64_t ChunkMemory::attention_scratch() const {
+  if (dense_) return std::min(shape_.longest, attention_block_rows) * shape_.longest * wide_;
   const std::int64_t scores = shape_.longest * shape_.longest;
-  if (dense_) return scores * wide_;
   return config_.heads * scores * (2 * wide_ + element_) +
          matrix(shape_.longest, query_width_ + 2 * key_width_);
 }
 
 std::int64_t ChunkMemory::attention_backward_scratch() const {
+  const std::int64_t block = std::min(shape_.longest, attention_block_rows);
+  if (dense_) return (2 * block * shape_.longest + block) * wide_;
   const std::int64_t scores = shape_.longest * shape_.longest;
-  if (dense_) return (2 * scores + shape_.longest) * wide_;
   return config_.heads * scores * (3 * wide_ + element_) +
          matrix(shape_.longest, 3 * query_width_ + 2 * key_width_);
 }

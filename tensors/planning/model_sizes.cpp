@@ -4,6 +4,7 @@
 #include <string>
 
 #include "tensors/base/error.hpp"
+#include "tensors/model/attention.hpp"
 #include "tensors/training/chunk_backend.hpp"
 
 namespace zerolock {
@@ -70,7 +71,7 @@ MicroBatchShape shape_of(const MicroBatchLayout& layout) {
   for (std::size_t s = 1; s < layout.sequence_offsets.size(); ++s) {
     const std::int64_t tokens = layout.sequence_offsets[s] - layout.sequence_offsets[s - 1];
     shape.longest = std::max(shape.longest, tokens);
-    shape.squares += tokens * tokens;
+    shape.scores += attention_scores(tokens);
   }
   shape.supervised_rows = static_cast<std::int64_t>(layout.supervised_rows.size());
   return shape;
@@ -78,13 +79,13 @@ MicroBatchShape shape_of(const MicroBatchLayout& layout) {
 
 MicroBatchShape full_shape(std::int64_t sequences, std::int64_t tokens,
                            std::int64_t supervised_per_sequence) {
-  return {sequences, sequences * tokens, tokens, sequences * tokens * tokens,
+  return {sequences, sequences * tokens, tokens, sequences * attention_scores(tokens),
           sequences * supervised_per_sequence};
 }
 
 MicroBatchShape larger(const MicroBatchShape& a, const MicroBatchShape& b) {
   return {std::max(a.sequences, b.sequences), std::max(a.rows, b.rows), std::max(a.longest, b.longest),
-          std::max(a.squares, b.squares), std::max(a.supervised_rows, b.supervised_rows)};
+          std::max(a.scores, b.scores), std::max(a.supervised_rows, b.supervised_rows)};
 }
 
 }  // namespace zerolock

@@ -59,7 +59,7 @@ struct MicroBatchShape {
   std::int64_t sequences = 0;
   std::int64_t rows = 0;     // tokens of all sequences
   std::int64_t longest = 0;  // tokens of the longest sequence
-  std::int64_t squares = 0;  // sum of the squares of the sequences' tokens
+  std::int64_t scores = 0;   // that one attention head computes, in blocks of queries as in fp32
   std::int64_t supervised_rows = 0;
 
   bool operator==(const MicroBatchShape&) const = default;

@@ -45,7 +45,7 @@ class LayerOperations {
       : sizes_(sizes),
         lora_(lora),
         rows_(static_cast<double>(shape.rows)),
-        attention_(2.0 * static_cast<double>(config.heads * config.head_dimension * shape.squares)) {}
+        attention_(2.0 * static_cast<double>(config.heads * config.head_dimension * shape.scores)) {}
 
   [[nodiscard]] double forward(bool adapted) const {
     double sum = 2 * attention_;  // scores, and the values that they weigh

@@ -135,6 +135,30 @@ TEST_CASE("attention: fused equals ATen, ATen equals differences, sequences see 
   CHECK(moved.narrow(0, 0, 6).equal(exact.output.narrow(0, 0, 6)));
 }
 
+TEST_CASE("attention in blocks of queries gives what all scores at once give") {
+  const AttentionShape shape{4, 2, 8};
+  const std::vector<std::int64_t> offsets = {0, 128, 257, 260,
+                                             560};  // one block, and one row more, and three
+  const at::Tensor q = random_tensor({560, 32}, 41);
+  const at::Tensor k = random_tensor({560, 16}, 42);
+  const at::Tensor v = random_tensor({560, 16}, 43);
+  const at::Tensor dy = random_tensor({560, 32}, 44);
+  const auto single = [](const at::Tensor& x) { return x.to(at::kFloat); };
+  const AttentionResult exact = attention_forward(q, k, v, offsets, shape);  // fp64 has no blocks
+  const AttentionResult fast = attention_forward(single(q), single(k), single(v), offsets, shape);
+  CHECK(largest_difference(exact.output, fast.output) < 2e-6);
+  CHECK(largest_difference(exact.logsumexp, fast.logsumexp) < 5e-6);
+  const AttentionGradients gradients = attention_backward(dy, q, k, v, exact, offsets, shape);
+  const AttentionGradients blocks =
+      attention_backward(single(dy), single(q), single(k), single(v), fast, offsets, shape);
+  CHECK(largest_difference(gradients.query, blocks.query) < 5e-6);
+  CHECK(largest_difference(gradients.key, blocks.key) < 2e-5);
+  CHECK(largest_difference(gradients.value, blocks.value) < 2e-5);
+  CHECK(attention_scores(128) == 128 * 128);
+  CHECK(attention_scores(129) == 128 * 128 + 129);
+  CHECK(attention_scores(300) == 128 * 128 + 128 * 256 + 44 * 300);
+}
+
 TEST_CASE("a LoRA pair starts from its seed and name alone") {
   const std::string name = "base_model.model.model.layers.3.self_attn.q_proj";
   const LoraPair first = make_lora_pair(name, 4, 64, 32, 4.0, 17, at::kFloat);

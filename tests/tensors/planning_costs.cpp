@@ -177,8 +177,8 @@ PlannedStage stage_of(std::size_t k) {
 }
 
 /// Planned and measured bytes of every component of every stage. What is under a KiB is left to itself.
-void check_memory(const std::shared_ptr<const ModelFiles>& model, const TrainingSettings& settings) {
-  const MicroBatch batch = micro_batch({64, 51, 64, 23, 64}, 3, 5);
+void check_memory(const std::shared_ptr<const ModelFiles>& model, const TrainingSettings& settings,
+                  const MicroBatch& batch = micro_batch({64, 51, 64, 23, 64}, 3, 5)) {
   Run run(model, settings, batch);
   const ModelSizes sizes = sizes_of(*model);
   for (std::size_t k = 0; k < 3; ++k) {
@@ -233,6 +233,12 @@ TEST_CASE("planned operations are exactly those of the products that a stage com
     }
   }
   TrainingSettings settings;
+  const MicroBatch longer = micro_batch({130, 300}, 4, 3);  // more than one block of queries
+  const Run run(model, settings, longer);
+  for (std::size_t k = 0; k < 3; ++k) {
+    CHECK(stage_operations(sizes, settings, stage_of(k), shape_of(*longer.layout)).total() ==
+          run.operations[k]);
+  }
   MicroBatchShape unsupervised = shape_of(*batch.layout);
   unsupervised.supervised_rows = 0;
   CHECK(stage_operations(sizes, settings, stage_of(1), unsupervised).backward == 0);
@@ -244,6 +250,7 @@ TEST_CASE("planned memory is within a tenth of what the stages' accounts have se
     INFO(one.name);
     check_memory(small_model(StorageFormat::q8_0, true), one.settings);
   }
+  check_memory(small_model(StorageFormat::q8_0, true), {}, micro_batch({300, 140}, 3, 5));
 }
 
 TEST_CASE("planned memory knows how the model is stored and in which type it computes") {
