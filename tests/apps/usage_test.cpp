@@ -38,6 +38,8 @@ TEST_CASE("every command has help with an example") {
                                              {"bench", "overhead"},
                                              {"bench", "throughput"},
                                              {"bench", "memory"},
+                                             {"bench", "learning"},
+                                             {"bench", "theory"},
                                              {"bench", "links"},
                                              {"bench", "stages"}}) {
     const CommandOutput output = run_zerolock(command + std::vector<std::string>{"--help"});
