@@ -1,4 +1,7 @@
 #include <array>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+#include <variant>
 
 #include "data/byte_pair_tokenizer.hpp"
 #include "data/gguf_tokens.hpp"
@@ -57,7 +60,104 @@ std::vector<TokenId> frame_of(bool wanted, std::optional<TokenId> id, const std:
   return {*id};
 }
 
+// -- The same as a tokenizer.json
+// -----------------------------------------------------------------------------------
+
+using nlohmann::ordered_json;
+
+ordered_json json_of(const PatternSplit& step) {
+  return {{"type", "Split"},
+          {"pattern", {{"Regex", std::string(regular_expression_of(step.pattern))}}},
+          {"behavior", "Isolated"},
+          {"invert", false}};
+}
+ordered_json json_of(const DigitSplit& step) {
+  return {{"type", "Digits"}, {"individual_digits", step.individual}};
+}
+ordered_json json_of(const ByteLevelSplit& step) {
+  return {{"type", "ByteLevel"},
+          {"add_prefix_space", step.add_prefix_space},
+          {"trim_offsets", true},
+          {"use_regex", step.use_pattern}};
+}
+ordered_json json_of(const MetaspaceSplit&) {
+  throw std::logic_error("no family of byte-pair GGUF files splits at a metaspace");
+}
+
+ordered_json added_tokens_json(const GgufTokens& tokens) {
+  ordered_json list = ordered_json::array();
+  for (const AddedToken& token : tokens.added()) {
+    list.push_back({{"id", token.id},
+                    {"content", token.content},
+                    {"single_word", token.single_word},
+                    {"lstrip", token.strips_left},
+                    {"rstrip", token.strips_right},
+                    {"normalized", token.normalized},
+                    {"special", token.special}});
+  }
+  return list;
+}
+
+/// What is put before and behind a text; null for nothing.
+ordered_json frame_json(const std::vector<TokenId>& prefix, const std::vector<TokenId>& suffix,
+                        const GgufTokens& tokens) {
+  if (prefix.empty() && suffix.empty()) return nullptr;
+  ordered_json single = ordered_json::array();
+  ordered_json special = ordered_json::object();
+  const auto add = [&](TokenId id) {
+    const std::string& text = tokens.texts.at(static_cast<std::size_t>(id));
+    single.push_back({{"SpecialToken", {{"id", text}, {"type_id", 0}}}});
+    special[text] = {
+        {"id", text}, {"ids", ordered_json::array({id})}, {"tokens", ordered_json::array({text})}};
+  };
+  for (const TokenId id : prefix) add(id);
+  single.push_back({{"Sequence", {{"id", "A"}, {"type_id", 0}}}});
+  for (const TokenId id : suffix) add(id);
+  ordered_json pair = single;
+  pair.push_back({{"Sequence", {{"id", "B"}, {"type_id", 1}}}});
+  return {{"type", "TemplateProcessing"}, {"single", single}, {"pair", pair}, {"special_tokens", special}};
+}
+
 }  // namespace
+
+std::string byte_pair_json_of_gguf(const GgufFile& file, const std::string& where) {
+  const Family& family = family_of(file, where);
+  const GgufTokens tokens = read_gguf_tokens(file, where);
+  ordered_json vocabulary = ordered_json::object();
+  // Not by operator[], which looks through all that are there.
+  auto& entries = vocabulary.get_ref<ordered_json::object_t&>();
+  for (std::size_t id = 0; id < tokens.texts.size(); ++id) {
+    static_cast<ordered_json::object_t::Container&>(entries).emplace_back(tokens.texts[id], id);
+  }
+  ordered_json merges = ordered_json::array();
+  for (const auto& [left, right] : read_merges(file, where)) merges.push_back(left + " " + right);
+  ordered_json steps = ordered_json::array();
+  for (const PreTokenizerStep& step : family.steps) {
+    steps.push_back(std::visit([](const auto& split) { return json_of(split); }, step));
+  }
+  const auto prefix =
+      frame_of(tokens.add_bos.value_or(family.adds_bos), tokens.bos, "tokenizer.ggml.bos_token_id", where);
+  const auto suffix =
+      frame_of(tokens.add_eos.value_or(false), tokens.eos, "tokenizer.ggml.eos_token_id", where);
+  ordered_json json = {{"version", "1.0"}, {"truncation", nullptr}, {"padding", nullptr}};
+  json["added_tokens"] = added_tokens_json(tokens);
+  // Of the families only Qwen2's normalizes.
+  json["normalizer"] = family.normalizer.empty() ? ordered_json() : ordered_json{{"type", "NFC"}};
+  json["pre_tokenizer"] = {{"type", "Sequence"}, {"pretokenizers", steps}};
+  json["post_processor"] = frame_json(prefix, suffix, tokens);
+  json["decoder"] = json_of(ByteLevelSplit{});
+  json["model"] = {{"type", "BPE"},
+                   {"dropout", nullptr},
+                   {"unk_token", nullptr},
+                   {"continuing_subword_prefix", nullptr},
+                   {"end_of_word_suffix", nullptr},
+                   {"fuse_unk", false},
+                   {"byte_fallback", false},
+                   {"ignore_merges", family.ignore_merges}};
+  json["model"]["vocab"] = std::move(vocabulary);
+  json["model"]["merges"] = std::move(merges);
+  return json.dump(1) + "\n";
+}
 
 std::shared_ptr<const Tokenizer> read_byte_pair_gguf(const GgufFile& file, const std::string& where) {
   const Family& family = family_of(file, where);

@@ -62,4 +62,7 @@ std::shared_ptr<const Tokenizer> read_byte_pair_json(const std::filesystem::path
 /// Reads a tokenizer of model "gpt2" from a GGUF file. `where` names the file in errors.
 std::shared_ptr<const Tokenizer> read_byte_pair_gguf(const GgufFile& file, const std::string& where);
 
+/// The same tokenizer as the text of a tokenizer.json.
+std::string byte_pair_json_of_gguf(const GgufFile& file, const std::string& where);
+
 }  // namespace zerolock

@@ -199,6 +199,18 @@ std::optional<WordPattern> word_pattern_of(std::string_view regular_expression) 
   return std::nullopt;
 }
 
+std::string_view regular_expression_of(WordPattern pattern) {
+  switch (pattern) {
+    case WordPattern::Gpt2:
+      return kGpt2;
+    case WordPattern::Llama3:
+      return kLlama3;
+    case WordPattern::Qwen2:
+      return kQwen2;
+  }
+  return kGpt2;
+}
+
 std::vector<std::string_view> split_words(std::string_view text, WordPattern pattern) {
   const Scanner scanner(text);
   std::vector<std::string_view> words;

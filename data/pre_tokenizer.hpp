@@ -17,6 +17,9 @@ enum class WordPattern { Gpt2, Llama3, Qwen2 };
 /// The pattern that a regular expression, written exactly as its publisher writes it, stands for.
 std::optional<WordPattern> word_pattern_of(std::string_view regular_expression);
 
+/// That expression.
+std::string_view regular_expression_of(WordPattern pattern);
+
 /// The words of a text (well-formed UTF-8), in order; together they are the text.
 std::vector<std::string_view> split_words(std::string_view text, WordPattern pattern);
 

@@ -151,8 +151,7 @@ std::map<std::string, StoredTensor> hugging_face_tensors(const GgufFile& file, c
   for (const auto& [gguf_name, tensor] : file.tensors()) {
     if (gguf_name == rope_frequencies_name) continue;
     const std::string name = hugging_face_name(gguf_name).value_or(gguf_name);
-    StoredTensor renamed(name, tensor.format(), tensor.shape(), tensor.data(),
-                         std::make_shared<StoredTensor>(tensor));
+    StoredTensor renamed = tensor.renamed(name);
     if (config.family == ModelFamily::llama) {
       const auto& order = name.ends_with("q_proj.weight") ? query_order : key_order;
       const bool rotary = name.ends_with("q_proj.weight") || name.ends_with("k_proj.weight");

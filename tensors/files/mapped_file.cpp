@@ -2,6 +2,7 @@
 
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <string>
@@ -39,6 +40,17 @@ std::shared_ptr<const MappedFile> MappedFile::open(const std::filesystem::path& 
 
 MappedFile::MappedFile(std::filesystem::path file, const std::byte* data, std::size_t size)
     : path_(std::move(file)), data_(data), size_(size) {}
+
+void MappedFile::release(std::span<const std::byte> part) const {
+  ZEROLOCK_INVARIANT(part.data() >= data_ && part.data() + part.size() <= data_ + size_,
+                     "the part lies in the file");
+  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  const auto offset = static_cast<std::size_t>(part.data() - data_);
+  const std::size_t first = (offset + page - 1) / page * page;
+  const std::size_t last = (offset + part.size()) / page * page;
+  // Only a hint: where it fails the pages stay until the system takes them.
+  if (first < last) ::madvise(const_cast<std::byte*>(data_) + first, last - first, MADV_DONTNEED);
+}
 
 MappedFile::~MappedFile() {
   if (data_ != nullptr) ::munmap(const_cast<std::byte*>(data_), size_);

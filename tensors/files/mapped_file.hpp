@@ -21,6 +21,9 @@ class MappedFile {
 
   [[nodiscard]] std::span<const std::byte> bytes() const { return {data_, size_}; }
   [[nodiscard]] const std::filesystem::path& path() const { return path_; }
+  /// Takes the whole pages within `part`, which must lie in the file, out of this process's memory. They come
+  /// back from the file when they are next touched.
+  void release(std::span<const std::byte> part) const;
 
  private:
   MappedFile(std::filesystem::path file, const std::byte* data, std::size_t size);

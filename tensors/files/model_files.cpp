@@ -26,32 +26,6 @@ constexpr const char* embedding_name = "model.embed_tokens.weight";
 constexpr const char* norm_name = "model.norm.weight";
 constexpr const char* head_name = "lm_head.weight";
 
-/// Every tensor that the decoder needs, with its shape.
-Shapes required_shapes(const ModelConfig& config) {
-  const std::int64_t query_width = config.heads * config.head_dimension;
-  const std::int64_t key_width = config.key_value_heads * config.head_dimension;
-  Shapes shapes{{embedding_name, {config.vocabulary, config.width}}, {norm_name, {config.width}}};
-  if (!config.tied_embeddings) shapes[head_name] = {config.vocabulary, config.width};
-  for (std::int64_t layer = 0; layer < config.layers; ++layer) {
-    const std::string prefix = "model.layers." + std::to_string(layer) + ".";
-    shapes[prefix + "input_layernorm.weight"] = {config.width};
-    shapes[prefix + "post_attention_layernorm.weight"] = {config.width};
-    shapes[prefix + "self_attn.q_proj.weight"] = {query_width, config.width};
-    shapes[prefix + "self_attn.k_proj.weight"] = {key_width, config.width};
-    shapes[prefix + "self_attn.v_proj.weight"] = {key_width, config.width};
-    shapes[prefix + "self_attn.o_proj.weight"] = {config.width, query_width};
-    shapes[prefix + "mlp.gate_proj.weight"] = {config.feed_forward_width, config.width};
-    shapes[prefix + "mlp.up_proj.weight"] = {config.feed_forward_width, config.width};
-    shapes[prefix + "mlp.down_proj.weight"] = {config.width, config.feed_forward_width};
-    if (config.query_key_value_bias) {
-      shapes[prefix + "self_attn.q_proj.bias"] = {query_width};
-      shapes[prefix + "self_attn.k_proj.bias"] = {key_width};
-      shapes[prefix + "self_attn.v_proj.bias"] = {key_width};
-    }
-  }
-  return shapes;
-}
-
 std::string text_of(const Shape& shape) {
   std::string text = "[";
   for (const std::int64_t size : shape) text += (text.size() > 1 ? ", " : "") + std::to_string(size);
@@ -69,7 +43,7 @@ bool is_harmless_surplus(const std::string& name) {
 }
 
 void check_tensors(const std::filesystem::path& path, const ModelConfig& config, const Tensors& tensors) {
-  const Shapes required = required_shapes(config);
+  const Shapes required = model_tensor_shapes(config);
   for (const auto& [name, shape] : required) {
     const auto found = tensors.find(name);
     if (found == tensors.end()) {
@@ -153,6 +127,7 @@ class OpenedModel final : public ModelFiles {
         hash.update(name + " " + std::string(to_string(tensor.format())) + " " + text_of(tensor.shape()) +
                     "\n");
         hash.update(std::span(tensor.data(), tensor.stored_bytes()));
+        tensor.release();
       }
       hash_ = hash.finish();
     });
@@ -187,6 +162,31 @@ bool begins_like_gguf(const std::filesystem::path& file) {
 
 }  // namespace
 
+std::map<std::string, std::vector<std::int64_t>> model_tensor_shapes(const ModelConfig& config) {
+  const std::int64_t query_width = config.heads * config.head_dimension;
+  const std::int64_t key_width = config.key_value_heads * config.head_dimension;
+  Shapes shapes{{embedding_name, {config.vocabulary, config.width}}, {norm_name, {config.width}}};
+  if (!config.tied_embeddings) shapes[head_name] = {config.vocabulary, config.width};
+  for (std::int64_t layer = 0; layer < config.layers; ++layer) {
+    const std::string prefix = "model.layers." + std::to_string(layer) + ".";
+    shapes[prefix + "input_layernorm.weight"] = {config.width};
+    shapes[prefix + "post_attention_layernorm.weight"] = {config.width};
+    shapes[prefix + "self_attn.q_proj.weight"] = {query_width, config.width};
+    shapes[prefix + "self_attn.k_proj.weight"] = {key_width, config.width};
+    shapes[prefix + "self_attn.v_proj.weight"] = {key_width, config.width};
+    shapes[prefix + "self_attn.o_proj.weight"] = {config.width, query_width};
+    shapes[prefix + "mlp.gate_proj.weight"] = {config.feed_forward_width, config.width};
+    shapes[prefix + "mlp.up_proj.weight"] = {config.feed_forward_width, config.width};
+    shapes[prefix + "mlp.down_proj.weight"] = {config.width, config.feed_forward_width};
+    if (config.query_key_value_bias) {
+      shapes[prefix + "self_attn.q_proj.bias"] = {query_width};
+      shapes[prefix + "self_attn.k_proj.bias"] = {key_width};
+      shapes[prefix + "self_attn.v_proj.bias"] = {key_width};
+    }
+  }
+  return shapes;
+}
+
 std::shared_ptr<const ModelFiles> ModelFiles::open(const std::filesystem::path& folder_or_gguf) {
   if (std::filesystem::is_directory(folder_or_gguf)) return open_folder(folder_or_gguf);
   if (!std::filesystem::exists(folder_or_gguf)) throw InputError(folder_or_gguf.string(), "does not exist");
@@ -210,7 +210,7 @@ std::shared_ptr<const ModelFiles> make_random_model(const ModelConfig& config, s
   check_model_config(config, "random model");
   at::Generator generator = at::detail::createCPUGenerator(seed);
   Tensors tensors;
-  for (const auto& [name, shape] : required_shapes(config)) {
+  for (const auto& [name, shape] : model_tensor_shapes(config)) {
     if (name.ends_with("norm.weight")) {
       tensors.emplace(name, stored(name, at::ones(shape, at::kFloat)));
       continue;

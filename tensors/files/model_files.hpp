@@ -2,6 +2,7 @@
 /// A model on disk: a Hugging Face folder or one GGUF file behind one face.
 
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -40,6 +41,9 @@ class ModelFiles {
   /// call (reads all bytes once), then remembered.
   [[nodiscard]] virtual std::string content_hash() const = 0;
 };
+
+/// Every tensor that a decoder of this shape needs, with its own shape, by Hugging Face's names.
+std::map<std::string, std::vector<std::int64_t>> model_tensor_shapes(const ModelConfig& config);
 
 /// A seeded model of the given shape in memory, normal weights with standard deviation 0.02, norms 1; for
 /// benchmarks and tests of shapes.

@@ -1,5 +1,6 @@
 #include "tensors/files/safetensors.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <fstream>
@@ -150,37 +151,42 @@ void check_coverage(const std::string& where, const std::map<std::string, Place>
   }
 }
 
-/// A tensor that can be written as it lies in memory, and the order in which tensors are written.
-struct Piece {
-  std::string name;
-  at::Tensor tensor;
-};
+using Outlines = std::map<std::string, TensorOutline>;
+using NamedOutline = std::pair<std::string, TensorOutline>;
 
-std::vector<Piece> ordered_pieces(const TensorMap& tensors) {
-  std::vector<Piece> pieces;
-  pieces.reserve(tensors.size());
+std::uint64_t bytes_of(const TensorOutline& outline) {
+  return bytes_of_shape("a tensor to be written", outline.shape, storage_format_of(outline.type));
+}
+
+/// The order in which tensors are written.
+std::vector<NamedOutline> ordered(const Outlines& outlines) {
+  std::vector<NamedOutline> order(outlines.begin(), outlines.end());
+  std::stable_sort(order.begin(), order.end(), [](const NamedOutline& left, const NamedOutline& right) {
+    return c10::elementSize(left.second.type) > c10::elementSize(right.second.type);
+  });
+  return order;
+}
+
+Outlines outlines_of(const TensorMap& tensors) {
+  Outlines outlines;
   for (const auto& [name, tensor] : tensors) {
     ZEROLOCK_INVARIANT(tensor.defined() && name != metadata_key,
                        "a safetensors file holds named, defined tensors");
-    pieces.push_back({name, tensor});
+    // Only the type is asked for, so the values need not be contiguous or on the CPU yet.
+    outlines[name] = {tensor.scalar_type(), tensor.sizes().vec()};
   }
-  std::stable_sort(pieces.begin(), pieces.end(), [](const Piece& left, const Piece& right) {
-    return left.tensor.element_size() > right.tensor.element_size();
-  });
-  return pieces;
+  return outlines;
 }
 
 /// Length, JSON and padding: everything before the tensors' bytes.
-std::string make_header(const std::vector<Piece>& pieces, const TextMap& metadata) {
+std::string make_header(const std::vector<NamedOutline>& order, const TextMap& metadata) {
   auto header = nlohmann::ordered_json::object();
   if (!metadata.empty()) header.emplace(metadata_key, metadata);
   std::uint64_t offset = 0;
-  for (const auto& [name, tensor] : pieces) {
-    // Only the type is asked for here, so the values need not be contiguous or on the CPU yet.
-    const StorageFormat format = storage_format_of(tensor.scalar_type());
-    const std::uint64_t end = offset + tensor.nbytes();
-    header.emplace(name, nlohmann::ordered_json{{"dtype", name_of(format)},
-                                                {"shape", tensor.sizes().vec()},
+  for (const auto& [name, outline] : order) {
+    const std::uint64_t end = offset + bytes_of(outline);
+    header.emplace(name, nlohmann::ordered_json{{"dtype", name_of(storage_format_of(outline.type))},
+                                                {"shape", outline.shape},
                                                 {"data_offsets", {offset, end}}});
     offset = end;
   }
@@ -250,26 +256,36 @@ const StoredTensor& SafetensorsFile::tensor(const std::string& name) const {
 }
 
 std::string serialise_safetensors(const TensorMap& tensors, const TextMap& metadata) {
-  const std::vector<Piece> pieces = ordered_pieces(tensors);
-  std::string bytes = make_header(pieces, metadata);
+  const std::vector<NamedOutline> order = ordered(outlines_of(tensors));
+  std::string bytes = make_header(order, metadata);
   std::size_t size = bytes.size();
-  for (const auto& [name, tensor] : pieces) size += tensor.nbytes();
+  for (const auto& [name, tensor] : tensors) size += tensor.nbytes();
   bytes.reserve(size);
-  for (const auto& [name, tensor] : pieces) bytes += bytes_of(tensor.detach().cpu().contiguous());
+  for (const auto& [name, outline] : order) bytes += bytes_of(tensors.at(name).detach().cpu().contiguous());
   return bytes;
 }
 
-void write_safetensors(const std::filesystem::path& file, const TensorMap& tensors, const TextMap& metadata) {
-  const std::vector<Piece> pieces = ordered_pieces(tensors);
+void write_safetensors(const std::filesystem::path& file, const Outlines& outlines,
+                       const std::function<at::Tensor(const std::string& name)>& make,
+                       const TextMap& metadata) {
+  const std::vector<NamedOutline> order = ordered(outlines);
   std::ofstream out(file, std::ios::binary | std::ios::trunc);
-  out << make_header(pieces, metadata);
-  for (const auto& [name, tensor] : pieces) {
-    const at::Tensor contiguous = tensor.detach().cpu().contiguous();
+  out << make_header(order, metadata);
+  for (const auto& [name, outline] : order) {
+    const at::Tensor contiguous = make(name).detach().cpu().contiguous();
+    ZEROLOCK_INVARIANT(contiguous.scalar_type() == outline.type && contiguous.sizes() == outline.shape,
+                       "a tensor is as its outline says");
     const std::string_view bytes = bytes_of(contiguous);
     out.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+    if (!out) break;
   }
   out.close();
   if (!out) throw RunError(file.string() + ": cannot be written");
+}
+
+void write_safetensors(const std::filesystem::path& file, const TensorMap& tensors, const TextMap& metadata) {
+  const auto make = [&tensors](const std::string& name) { return tensors.at(name); };
+  write_safetensors(file, outlines_of(tensors), make, metadata);
 }
 
 }  // namespace zerolock

@@ -6,10 +6,12 @@
 
 #include <cstddef>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "tensors/files/stored_tensor.hpp"
 
@@ -54,6 +56,20 @@ class SafetensorsFile {
 /// multiple of 8. Tensors may live on any device and need not be contiguous; types: float32/64, float16,
 /// bfloat16, int64/32, uint8.
 std::string serialise_safetensors(const TensorMap& tensors, const TextMap& metadata = {});
+
+/// A tensor that is yet to be made.
+struct TensorOutline {
+  at::ScalarType type = at::kFloat;
+  std::vector<std::int64_t> shape;
+};
+
+/// Writes the same bytes as the function below for tensors that do not fit into memory together: `make` is
+/// asked for one after another, each of the type and shape that its outline has. Throws RunError (naming the
+/// file) if it cannot be written.
+void write_safetensors(const std::filesystem::path& file,
+                       const std::map<std::string, TensorOutline>& outlines,
+                       const std::function<at::Tensor(const std::string& name)>& make,
+                       const TextMap& metadata = {});
 
 /// Writes the same bytes to a file, one tensor at a time. Replaces an existing file in place: callers that
 /// must never leave half a file write to a temporary name and rename. Throws RunError (naming the file) if it

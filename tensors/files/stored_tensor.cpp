@@ -1,14 +1,19 @@
 #include "tensors/files/stored_tensor.hpp"
 
+#include <algorithm>
 #include <numeric>
 #include <stdexcept>
 #include <utility>
 
 #include "tensors/base/error.hpp"
 #include "tensors/files/block_formats.hpp"
+#include "tensors/files/mapped_file.hpp"
 
 namespace zerolock {
 namespace {
+
+/// Of a mapped file, that a conversion has in memory at once.
+constexpr std::int64_t source_bytes_kept = std::int64_t{8} << 20;
 
 struct FormatFacts {
   std::string_view name;
@@ -92,6 +97,12 @@ StoredTensor::StoredTensor(std::string name, StorageFormat format, std::vector<s
   ZEROLOCK_INVARIANT(row_elements() % block_elements(format_) == 0, "blocks do not cross rows");
 }
 
+StoredTensor::StoredTensor(std::string name, StorageFormat format, std::vector<std::int64_t> shape,
+                           const std::byte* bytes, const std::shared_ptr<const MappedFile>& file)
+    : StoredTensor(std::move(name), format, std::move(shape), bytes, std::shared_ptr<const void>(file)) {
+  file_ = file.get();
+}
+
 std::int64_t StoredTensor::elements() const {
   return std::accumulate(shape_.begin(), shape_.end(), std::int64_t{1}, std::multiplies<>());
 }
@@ -162,6 +173,16 @@ StoredTensor StoredTensor::with_row_order(std::shared_ptr<const std::vector<std:
   return reordered;
 }
 
+StoredTensor StoredTensor::renamed(std::string name) const {
+  StoredTensor other = *this;
+  other.name_ = std::move(name);
+  return other;
+}
+
+void StoredTensor::release() const {
+  if (file_ != nullptr) file_->release({bytes_, stored_bytes()});
+}
+
 StoredTensor StoredTensor::converted(StorageFormat format) const {
   ZEROLOCK_INVARIANT(defined(), "only a tensor with bytes can be converted");
   const std::int64_t length = row_elements();
@@ -181,10 +202,16 @@ StoredTensor StoredTensor::converted(StorageFormat format) const {
       at::empty({static_cast<std::int64_t>(row_bytes) * rows()}, at::TensorOptions().dtype(at::kByte)));
   auto* destination = reinterpret_cast<std::byte*>(memory->data_ptr<std::uint8_t>());
   std::vector<float> row(static_cast<std::size_t>(length));
+  const std::int64_t source_row_bytes =
+      length / block_elements(format_) * static_cast<std::int64_t>(block_bytes(format_));
+  const std::int64_t rows_kept =
+      std::max<std::int64_t>(1, source_bytes_kept / std::max<std::int64_t>(1, source_row_bytes));
   for (std::int64_t r = 0; r < rows(); ++r, destination += row_bytes) {
     expand_rows(r, 1, row.data());
     quantise_blocks(format, row.data(), length, destination);
+    if ((r + 1) % rows_kept == 0) release();
   }
+  release();
   const auto* bytes = reinterpret_cast<const std::byte*>(memory->data_ptr<std::uint8_t>());
   return {name_, format, shape_, bytes, memory};
 }

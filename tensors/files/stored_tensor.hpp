@@ -14,6 +14,8 @@
 
 namespace zerolock {
 
+class MappedFile;
+
 /// Element or block formats, with GGUF's meaning for the quantised ones.
 enum class StorageFormat : std::uint8_t {
   f32,
@@ -50,6 +52,9 @@ class StoredTensor {
   /// `owner` keeps `bytes` alive. Throws std::logic_error unless size and shape agree.
   StoredTensor(std::string name, StorageFormat format, std::vector<std::int64_t> shape,
                const std::byte* bytes, std::shared_ptr<const void> owner);
+  /// The same for bytes of a mapped file.
+  StoredTensor(std::string name, StorageFormat format, std::vector<std::int64_t> shape,
+               const std::byte* bytes, const std::shared_ptr<const MappedFile>& file);
 
   [[nodiscard]] bool defined() const { return bytes_ != nullptr; }
   [[nodiscard]] const std::string& name() const { return name_; }
@@ -74,8 +79,14 @@ class StoredTensor {
 
   /// The same bytes with row i read from row order[i]: undoes GGUF's interleaving of rotary pairs at no cost.
   [[nodiscard]] StoredTensor with_row_order(std::shared_ptr<const std::vector<std::int64_t>> order) const;
-  /// A copy of the values in another format, in memory of its own (q8_0, q4_1, bf16, f32). Throws InputError
-  /// if the row length is not a multiple of the format's block.
+  /// The same tensor under another name.
+  [[nodiscard]] StoredTensor renamed(std::string name) const;
+  /// Takes the bytes out of this process's memory if they lie in a mapped file; they come back when they are
+  /// next read. For whoever has read a tensor once and keeps something smaller.
+  void release() const;
+  /// A copy of the values in another format, in memory of its own (q8_0, q4_1, bf16, f32). Bytes of a mapped
+  /// file are released on the way, so that no more than a few of them stand beside the copy. Throws
+  /// InputError if the row length is not a multiple of the format's block.
   [[nodiscard]] StoredTensor converted(StorageFormat format) const;
 
  private:
@@ -84,6 +95,7 @@ class StoredTensor {
   std::vector<std::int64_t> shape_;
   const std::byte* bytes_ = nullptr;
   std::shared_ptr<const void> owner_;
+  const MappedFile* file_ = nullptr;  // the owner, if it is a mapped file
   std::shared_ptr<const std::vector<std::int64_t>> row_order_;
 };
 

@@ -164,6 +164,8 @@ at::Tensor ChunkBackend::input_of(const Entry& entry) const {
   ZEROLOCK_INVARIANT(entry.layout != nullptr, to_string(entry.position));
   ZEROLOCK_INVARIANT(entry.payload.size(0) == entry.layout->rows(), "the payload has the layout's rows");
   at::Tensor input = first_ ? embed(embedding_, entry.payload, type_) : entry.payload;
+  // Whoever holds the weights in another format wants the file's pages out of the way.
+  if (first_ && settings_.base != BaseFormat::keep) embedding_.release();
   ZEROLOCK_INVARIANT(input.scalar_type() == type_, "hidden states come in the compute type");
   return input;
 }

@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 
 #include "data/sentence_piece_model.hpp"
+#include "data/tokenizer_files.hpp"
 #include "tensors/base/error.hpp"
 #include "tests/data/tokenizer_fixtures.hpp"
 
@@ -188,6 +189,11 @@ TEST_CASE("a GGUF file of each byte-level family equals the tokenizer.json of th
       file.add("tokenizer.ggml.bos_token_id", static_cast<std::uint32_t>(*from_json->bos()));
     const auto from_gguf = Tokenizer::open(folder.write("model.gguf", file.bytes()));
     CHECK(from_gguf->vocabulary() == from_json->vocabulary());
+    std::filesystem::create_directories(folder.path() / "copy");
+    copy_tokenizer(folder.path() / "model.gguf", folder.path() / "copy");
+    const auto copied = Tokenizer::open(folder.path() / "copy");
+    CHECK(copied->vocabulary() == from_json->vocabulary());
+    CHECK(copied->bos() == from_gguf->bos());
     json texts = tokenizer_fixture("words.json");
     texts.insert(texts.end(), entry.at("cases").begin(), entry.at("cases").end());
     for (const json& row : texts) {
@@ -195,6 +201,8 @@ TEST_CASE("a GGUF file of each byte-level family equals the tokenizer.json of th
       const auto text = row.at("text").get<std::string>();
       const Ids ids = from_json->encode(text, true);
       CHECK(from_gguf->encode(text, true) == ids);
+      CHECK(copied->encode(text, true) == ids);
+      CHECK(copied->decode(ids, true) == from_json->decode(ids, true));
       CHECK(from_gguf->decode(ids, true) == from_json->decode(ids, true));
       ++compared;
     }
