@@ -14,6 +14,7 @@
 #include "apps/command/compared_schedules.hpp"
 #include "apps/command/filled_rows.hpp"
 #include "apps/command/opened_model.hpp"
+#include "apps/command/random_model.hpp"
 #include "apps/command/svg_plot.hpp"
 #include "apps/command/temporary_folder.hpp"
 #include "apps/command/text_file.hpp"
@@ -76,7 +77,7 @@ class BenchMemoryCommand : public Command {
     }
     start_log(options_.log);
     prepare_compute();
-    const auto model = ModelFiles::open(*options_.model);
+    const auto model = ModelFiles::open(model_location(*options_.model));
     const std::vector<LayerRange> partition = options_.partition(model->config().layers);
     const TrainingSettings settings = options_.stage_settings(partition.size(), {}, windows_trained);
     for (const Geometry& geometry : geometries()) {

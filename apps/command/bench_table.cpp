@@ -1,23 +1,11 @@
 #include "apps/command/bench_table.hpp"
 
 #include <algorithm>
-#include <cstdio>
 #include <vector>
 
+#include "apps/command/report_page.hpp"
+
 namespace zerolock {
-
-namespace {
-
-std::string cell(const nlohmann::ordered_json& value) {
-  if (value.is_string()) return value.get<std::string>();
-  if (value.is_null()) return "-";
-  if (!value.is_number_float()) return value.dump();
-  char text[64];
-  std::snprintf(text, sizeof text, "%.4g", value.get<double>());
-  return text;
-}
-
-}  // namespace
 
 std::string BenchResult::to_json() const {
   const nlohmann::ordered_json json = {
@@ -34,7 +22,7 @@ std::string BenchResult::to_table() const {
   }
   for (const auto& row : rows) {
     std::vector<std::string> cells;
-    for (const auto& [name, value] : row.items()) cells.push_back(cell(value));
+    for (const auto& [name, value] : row.items()) cells.push_back(report_cell(value));
     lines.push_back(cells);
   }
   std::vector<std::size_t> widths;
@@ -48,7 +36,7 @@ std::string BenchResult::to_table() const {
       text += std::string(widths[i] - line[i].size(), ' ') + line[i] + (i + 1 < line.size() ? "  " : "\n");
     }
   }
-  for (const auto& [name, value] : ratios.items()) text += name + ": " + cell(value) + "\n";
+  for (const auto& [name, value] : ratios.items()) text += name + ": " + report_cell(value) + "\n";
   return text;
 }
 

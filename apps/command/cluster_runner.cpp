@@ -67,7 +67,7 @@ std::string stage_name(std::uint64_t stage) {
 }
 
 /// The command line of the executor that runs a stage on this machine.
-std::vector<std::string> executor_command(const TrainOptions& options, const RunFolder& folder,
+std::vector<std::string> executor_command(const std::filesystem::path& model, const RunFolder& folder,
                                           const Address& coordinator, const std::string& name,
                                           const std::string& link) {
   return {"executor",
@@ -76,7 +76,7 @@ std::vector<std::string> executor_command(const TrainOptions& options, const Run
           "--name",
           name,
           "--model",
-          options.model->string(),
+          model.string(),
           "--model-unchecked",
           "--end-with-parent",
           "--work",
@@ -141,8 +141,10 @@ ClusterRunner process_runner(const TrainOptions& options, const TrainingInputs& 
     });
     for (std::uint64_t stage = 0; stage < plan.stages; ++stage) {
       const std::string name = stage_name(stage);
-      executors.start(name, executor_command(options, folder, cluster.address(), name, to_string(link)),
-                      {{token_variable, cluster_options.token}});
+      executors.start(
+          name,
+          executor_command(inputs.model.files->path(), folder, cluster.address(), name, to_string(link)),
+          {{token_variable, cluster_options.token}});
     }
     const ClusterOutcome outcome =
         cluster.run(plan, remote_run(options, inputs, plan, plan.stages, link, faults), inputs.batches,

@@ -40,6 +40,8 @@ std::unique_ptr<Command> make_inspect_command();
 std::unique_ptr<Command> make_certs_command();
 std::unique_ptr<Command> make_simulate_command();
 std::unique_ptr<Command> make_plan_command();
+std::unique_ptr<Command> make_report_command();
+std::unique_ptr<Command> make_export_command();
 std::unique_ptr<Command> make_bench_overhead_command();
 std::unique_ptr<Command> make_bench_throughput_command();
 std::unique_ptr<Command> make_bench_memory_command();
@@ -47,5 +49,6 @@ std::unique_ptr<Command> make_bench_learning_command();
 std::unique_ptr<Command> make_bench_theory_command();
 std::unique_ptr<Command> make_bench_links_command();
 std::unique_ptr<Command> make_bench_stages_command();
+std::unique_ptr<Command> make_bench_device_command();
 
 }  // namespace zerolock

@@ -16,9 +16,8 @@ namespace zerolock {
 
 namespace {
 
-/// Commands of later versions: known, so that the answer can say more than "no such command".
-const std::vector<std::string> later_commands{"export", "report"};
-const std::vector<std::string> later_benches{"recovery", "device"};
+/// Benches of later versions: known, so that the answer can say more than "no such command".
+const std::vector<std::string> later_benches{"recovery"};
 
 /// A subcommand with the CLI11 command that reads it.
 struct BoundCommand {
@@ -46,11 +45,13 @@ class CommandLine {
     bind(root_, "", make_generate_command());
     bind(root_, "", make_inspect_command());
     bind(root_, "", make_plan_command());
+    bind(root_, "", make_report_command());
+    bind(root_, "", make_export_command());
     bind(root_, "", make_certs_command());
     bind(root_, "", make_simulate_command());
     bench_ = root_.add_subcommand("bench",
                                   "measure this machine and what training learns: overhead, throughput, "
-                                  "memory, learning, links, stages");
+                                  "memory, learning, links, stages, device");
     bench_->allow_extras();
     bench_->require_subcommand(0, 1);
     bind(*bench_, "bench ", make_bench_overhead_command());
@@ -60,6 +61,7 @@ class CommandLine {
     bind(*bench_, "bench ", make_bench_theory_command());
     bind(*bench_, "bench ", make_bench_links_command());
     bind(*bench_, "bench ", make_bench_stages_command());
+    bind(*bench_, "bench ", make_bench_device_command());
   }
 
   int run(int argc, const char* const* argv) {
@@ -73,7 +75,7 @@ class CommandLine {
     }
     if (bench_->parsed() && bench_->get_subcommands().empty())
       refuse_command(*bench_, later_benches, "bench ");
-    if (root_.get_subcommands().empty()) refuse_command(root_, later_commands, "");
+    if (root_.get_subcommands().empty()) refuse_command(root_, {}, "");
     for (BoundCommand& bound : commands_) {
       if (!bound.app->parsed()) continue;
       refuse_extras(bound);

@@ -37,7 +37,7 @@ class EvaluateCommand : public Command {
   void declare(OptionTable& table) override {
     table.path("config", config_, "TOML file with any of these options",
                OptionTable::Kept::on_command_line_only);
-    table.path("model", model_, "Hugging Face folder or GGUF file");
+    table.model("model", model_, model_help);
     table.path("adapter", adapter_, "PEFT adapter folder");
     rows_.declare(table);
     table.integer("stage", stage_, 0, 1023,

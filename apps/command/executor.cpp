@@ -10,12 +10,14 @@
 #include <cstdlib>
 #include <thread>
 
+#include "apps/command/cache_folder.hpp"
 #include "apps/command/cluster_options.hpp"
 #include "apps/command/command.hpp"
 #include "apps/command/interrupt_watch.hpp"
 #include "apps/command/log_options.hpp"
 #include "apps/command/opened_model.hpp"
 #include "apps/command/quantity.hpp"
+#include "apps/command/random_model.hpp"
 #include "supervision/executor_run.hpp"
 #include "tensors/base/error.hpp"
 #include "tensors/base/sgemm.hpp"
@@ -37,8 +39,8 @@ class ExecutorCommand : public Command {
   void declare(OptionTable& table) override {
     table.text("join", join_, "the coordinator's HOST:PORT");
     table.text("name", name_, "of this node, as its certificate says; otherwise the host's name");
-    table.path("model", model_, "the model, if it is here; otherwise what is needed is fetched and cached");
-    table.path("cache", cache_, "folder for fetched weights; otherwise ~/.cache/zerolock");
+    table.model("model", model_, "the model, if it is here; otherwise what is needed is fetched and cached");
+    table.path("cache", cache_, "folder for fetched weights; otherwise $ZEROLOCK_CACHE or ~/.cache/zerolock");
     table.path("work", work_, "folder for this executor's checkpoints; otherwise below the cache");
     table.text("listen", listen_,
                "HOST:PORT for downstream stages; otherwise any port of the address that reaches --join");
@@ -144,7 +146,7 @@ class ExecutorCommand : public Command {
   }
 
   [[nodiscard]] std::shared_ptr<const ModelFiles> local_model(const Assignment& assignment) const {
-    auto files = ModelFiles::open(*model_);
+    auto files = ModelFiles::open(model_location(*model_));
     if (!model_unchecked_ && files->content_hash() != assignment.model_hash) {
       throw InputError(model_->string(), "is not the coordinator's model: its hash is " +
                                              files->content_hash() + ", the run's " + assignment.model_hash);
@@ -177,9 +179,9 @@ class ExecutorCommand : public Command {
 
   [[nodiscard]] std::filesystem::path cache() const {
     if (cache_) return *cache_;
-    const char* home = std::getenv("HOME");
-    if (home == nullptr) throw InputError("--cache", "is required where there is no home folder");
-    return std::filesystem::path(home) / ".cache" / "zerolock";
+    const auto folder = cache_folder();
+    if (!folder) throw InputError("--cache", "is required where there is no home folder");
+    return *folder;
   }
 
   static std::string host_name() {

@@ -35,7 +35,7 @@ class GenerateCommand : public Command {
   void declare(OptionTable& table) override {
     table.path("config", config_, "TOML file with any of these options",
                OptionTable::Kept::on_command_line_only);
-    table.path("model", model_, "Hugging Face folder or GGUF file");
+    table.model("model", model_, model_help);
     table.path("adapter", adapter_, "PEFT adapter folder");
     table.text("prompt", prompt_, "text to go on from; empty: from the beginning-of-text token");
     table.integer("max-tokens", max_tokens_, 1, 1'048'576, "tokens to write at most");

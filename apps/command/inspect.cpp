@@ -5,6 +5,7 @@
 #include "apps/command/command.hpp"
 #include "apps/command/inspection.hpp"
 #include "apps/command/log_options.hpp"
+#include "apps/command/random_model.hpp"
 #include "tensors/base/error.hpp"
 
 namespace zerolock {
@@ -39,8 +40,9 @@ class InspectCommand : public Command {
   [[nodiscard]] const char* example() const override { return "zerolock inspect runs/topics"; }
 
   void declare(OptionTable& table) override {
-    table.positional("FILE", path_,
-                     "model folder, GGUF or safetensors file, adapter, checkpoint or run folder");
+    table.positional(
+        "FILE", path_,
+        "model folder, GGUF or safetensors file, random:NAME, adapter, checkpoint or run folder");
     table.flag("json", json_, "print one JSON object", OptionTable::Kept::on_command_line_only);
     log_.declare(table);
   }
@@ -48,7 +50,7 @@ class InspectCommand : public Command {
   int run(OptionTable&) override {
     start_log(log_);
     if (!path_) throw InputError("inspect", "needs a FILE: a model, adapter, checkpoint or run folder");
-    const Inspection inspection = inspect_path(*path_);
+    const Inspection inspection = inspect_path(model_location(*path_));
     if (json_) {
       std::printf("%s\n", inspection.facts.dump().c_str());
     } else {

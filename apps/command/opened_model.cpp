@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "apps/command/random_model.hpp"
 #include "tensors/base/error.hpp"
 #include "tensors/base/memory_account.hpp"
 
@@ -22,7 +23,8 @@ void check_vocabulary(const ModelConfig& config, const Tokenizer& tokenizer, con
   for (const std::int64_t id : config.eos_tokens) check("the model's EOS id", id);
 }
 
-OpenedModel open_model(const std::filesystem::path& path) {
+OpenedModel open_model(const std::filesystem::path& given) {
+  const std::filesystem::path path = model_location(given);
   OpenedModel model;
   model.files = ModelFiles::open(path);
   model.tokenizer = Tokenizer::open(path);

@@ -14,10 +14,10 @@ struct OpenedModel {
   std::shared_ptr<const Tokenizer> tokenizer;
 };
 
-/// Opens both. Throws InputError if either is broken, if the tokenizer knows ids that the embedding has no
-/// row for, or if a special id lies outside the vocabulary. An embedding padded above the tokenizer's
-/// vocabulary is fine.
-OpenedModel open_model(const std::filesystem::path& path);
+/// Opens both; `given` is a path or names a random model (random_model.hpp), which is made if need be. Throws
+/// InputError if either is broken, if the tokenizer knows ids that the embedding has no row for, or if a
+/// special id lies outside the vocabulary. An embedding padded above the tokenizer's vocabulary is fine.
+OpenedModel open_model(const std::filesystem::path& given);
 
 /// Throws InputError unless every special id of model and tokenizer lies inside the model's vocabulary.
 void check_vocabulary(const ModelConfig& config, const Tokenizer& tokenizer, const std::string& where);

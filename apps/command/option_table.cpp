@@ -9,6 +9,7 @@
 #include <system_error>
 
 #include "apps/command/nearest_name.hpp"
+#include "apps/command/random_model.hpp"
 #include "apps/command/text_file.hpp"
 #include "tensors/base/error.hpp"
 
@@ -156,17 +157,35 @@ void OptionTable::text(const std::string& name, std::string& target, const std::
           "TEXT", help);
 }
 
-void OptionTable::path(const std::string& name, std::optional<std::filesystem::path>& target,
-                       const std::string& help, Kept kept) {
-  const auto set = [&target](const std::vector<std::string>& values, const std::string& where) {
+namespace {
+
+std::function<void(const std::vector<std::string>&, const std::string&)> path_setter(
+    std::optional<std::filesystem::path>& target) {
+  return [&target](const std::vector<std::string>& values, const std::string& where) {
     if (values.front().empty()) throw InputError(where, "the path is empty");
     target = values.front();
   };
+}
+
+}  // namespace
+
+void OptionTable::path(const std::string& name, std::optional<std::filesystem::path>& target,
+                       const std::string& help, Kept kept) {
   const auto toml = [&target]() -> std::optional<std::string> {
     if (!target) return std::nullopt;
     return toml_string(std::filesystem::absolute(*target).lexically_normal().string());
   };
-  declare({name, ValueKind::text, kept, false, false, set, toml}, "PATH", help);
+  declare({name, ValueKind::text, kept, false, false, path_setter(target), toml}, "PATH", help);
+}
+
+void OptionTable::model(const std::string& name, std::optional<std::filesystem::path>& target,
+                        const std::string& help) {
+  const auto toml = [&target]() -> std::optional<std::string> {
+    if (!target) return std::nullopt;
+    return toml_string(absolute_model_text(*target));
+  };
+  declare({name, ValueKind::text, Kept::in_configuration, false, false, path_setter(target), toml}, "MODEL",
+          help);
 }
 
 void OptionTable::integer(const std::string& name, std::uint64_t& target, std::uint64_t least,

@@ -13,6 +13,10 @@
 
 namespace zerolock {
 
+/// What --model takes, wherever it is needed.
+inline constexpr const char* model_help =
+    "Hugging Face folder, GGUF file, or random:NAME or random:CONFIG.json for random weights of that shape";
+
 /// The real numbers that an option takes.
 struct RealRange {
   double least = 0;
@@ -34,6 +38,8 @@ class OptionTable {
             Kept kept = Kept::in_configuration);
   void path(const std::string& name, std::optional<std::filesystem::path>& target, const std::string& help,
             Kept kept = Kept::in_configuration);
+  /// A path, or the name of a random model (random_model.hpp), which stays a name.
+  void model(const std::string& name, std::optional<std::filesystem::path>& target, const std::string& help);
   void integer(const std::string& name, std::uint64_t& target, std::uint64_t least, std::uint64_t most,
                const std::string& help);
   void integer(const std::string& name, std::optional<std::uint64_t>& target, std::uint64_t least,

@@ -1,10 +1,10 @@
 #include "apps/command/run_folder.hpp"
 
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <system_error>
 
+#include "apps/command/disk_space.hpp"
 #include "apps/command/text_file.hpp"
 #include "tensors/base/error.hpp"
 
@@ -14,14 +14,6 @@ namespace {
 
 constexpr int record_format = 1;
 constexpr const char* status_names[] = {"running", "stopped", "finished", "failed"};
-
-/// The nearest folder above that exists: what creating `path` would write to.
-std::filesystem::path existing_parent(std::filesystem::path path) {
-  path = std::filesystem::absolute(path);
-  std::error_code error;
-  while (!std::filesystem::exists(path, error) && path.has_relative_path()) path = path.parent_path();
-  return path;
-}
 
 std::string quoted(const std::filesystem::path& path) {
   return "--out " + path.string();
@@ -108,14 +100,7 @@ void RunFolder::check_free(const RunRecord& planned, std::uint64_t bytes) const 
     throw InputError(quoted(path_), parent.string() + " is not a folder");
   }
   if (::access(parent.c_str(), W_OK | X_OK) != 0) throw InputError(quoted(path_), "cannot be written to");
-  struct statvfs space {};
-  if (::statvfs(parent.c_str(), &space) == 0 && space.f_blocks > 0) {
-    const std::uint64_t free_bytes = static_cast<std::uint64_t>(space.f_bavail) * space.f_frsize;
-    if (free_bytes < bytes) {
-      throw InputError(quoted(path_), "the disk is full: " + std::to_string(free_bytes) + " bytes free, " +
-                                          std::to_string(bytes) + " needed; choose another --out");
-    }
-  }
+  require_disk_space(path_, bytes, quoted(path_), "choose another --out");
 }
 
 void RunFolder::create() const {

@@ -50,6 +50,8 @@ class RunFolder {
   [[nodiscard]] std::filesystem::path trace() const { return path_ / "trace.json"; }
   [[nodiscard]] std::filesystem::path summary() const { return path_ / "summary.json"; }
   [[nodiscard]] std::filesystem::path adapter() const { return path_ / "adapter"; }
+  [[nodiscard]] std::filesystem::path report() const { return path_ / "report.html"; }
+  [[nodiscard]] std::filesystem::path tensorboard() const { return path_ / "tensorboard"; }
   [[nodiscard]] std::filesystem::path evaluations() const { return path_ / "evaluations.jsonl"; }
   [[nodiscard]] std::filesystem::path best_adapter() const { return path_ / "adapter-best"; }
   /// Checkpoints of one partition, "checkpoints/10-10-10": the record's partition says which are in force.

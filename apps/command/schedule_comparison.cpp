@@ -13,6 +13,7 @@
 #include "apps/command/compared_schedules.hpp"
 #include "apps/command/constant_batches.hpp"
 #include "apps/command/filled_rows.hpp"
+#include "apps/command/random_model.hpp"
 #include "apps/command/temporary_folder.hpp"
 #include "apps/command/text_file.hpp"
 #include "tensors/base/error.hpp"
@@ -116,7 +117,7 @@ ScheduleComparison::ScheduleComparison(const TrainOptions& options, const Compar
   last_ = WindowIndex{windows};
   first_ = WindowIndex{std::max<std::uint64_t>(1, windows / 8)};
   static_cast<void>(parse_link_profile(options.link, "--link"));
-  model_ = ModelFiles::open(*options.model);
+  model_ = ModelFiles::open(model_location(*options.model));
   result_.bench = std::move(bench);
 }
 

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <cstdio>
 
+#include "apps/command/svg_parts.hpp"
+
 namespace zerolock {
 
 namespace {
@@ -17,12 +19,7 @@ constexpr double top_margin = 62;
 constexpr double bottom_margin = 52;
 constexpr double legend_width = 200;
 constexpr double legend_line = 18;
-
-/// Okabe and Ito's colours, which people with any colour vision tell apart; dashes tell further lines apart.
-constexpr const char* colours[] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7",
-                                   "#e69f00", "#56b4e9", "#000000"};
-constexpr const char* dashes[] = {"none", "6 3", "2 3"};
-constexpr std::size_t colour_count = std::size(colours);
+constexpr const char* dashes[] = {"none", "6 3", "2 3"};  // tell lines apart that share a colour
 
 std::string number(double value) {
   char text[32];
@@ -30,49 +27,9 @@ std::string number(double value) {
   return text;
 }
 
-/// Coordinates need no more than a hundredth of a pixel.
-std::string pixel(double value) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.2f", value);
-  return text;
-}
-
-std::string escaped(const std::string& text) {
-  std::string result;
-  for (const char c : text) {
-    switch (c) {
-      case '&':
-        result += "&amp;";
-        break;
-      case '<':
-        result += "&lt;";
-        break;
-      case '>':
-        result += "&gt;";
-        break;
-      case '"':
-        result += "&quot;";
-        break;
-      default:
-        result += c;
-    }
-  }
-  return result;
-}
-
-std::string text_at(double x, double y, const std::string& attributes, const std::string& text) {
-  return "<text x=\"" + pixel(x) + "\" y=\"" + pixel(y) + "\" " + attributes + ">" + escaped(text) +
-         "</text>\n";
-}
-
-std::string straight_line(double x1, double y1, double x2, double y2, const std::string& attributes) {
-  return "<line x1=\"" + pixel(x1) + "\" y1=\"" + pixel(y1) + "\" x2=\"" + pixel(x2) + "\" y2=\"" +
-         pixel(y2) + "\" " + attributes + "/>\n";
-}
-
 std::string stroke_of(std::size_t line) {
-  return std::string("fill=\"none\" stroke-width=\"1.8\" stroke=\"") + colours[line % colour_count] +
-         "\" stroke-dasharray=\"" + dashes[line / colour_count % std::size(dashes)] + "\"";
+  return std::string("fill=\"none\" stroke-width=\"1.8\" stroke=\"") + svg_colour(line) +
+         "\" stroke-dasharray=\"" + dashes[line / svg_colour_count % std::size(dashes)] + "\"";
 }
 
 bool is_finite(const std::pair<double, double>& point) {
@@ -114,11 +71,11 @@ std::string polyline(const PlotLine& line, std::size_t look, const Axis& x_axis,
   std::string points;
   for (const auto& point : line.points) {
     if (!is_finite(point)) continue;
-    points +=
-        (points.empty() ? "" : " ") + pixel(x_axis.at(point.first)) + "," + pixel(y_axis.at(point.second));
+    points += (points.empty() ? "" : " ") + svg_pixel(x_axis.at(point.first)) + "," +
+              svg_pixel(y_axis.at(point.second));
   }
   if (points.empty()) return "";
-  return "<polyline points=\"" + points + "\" " + stroke_of(look) + "><title>" + escaped(line.name) +
+  return "<polyline points=\"" + points + "\" " + stroke_of(look) + "><title>" + escaped_markup(line.name) +
          "</title></polyline>\n";
 }
 
@@ -126,20 +83,19 @@ std::string shaded(const PlotLine& line, std::size_t look, const Axis& x_axis, c
   std::string points;
   const auto add = [&](double x, double y) {
     if (is_finite({x, y}))
-      points += (points.empty() ? "" : " ") + pixel(x_axis.at(x)) + "," + pixel(y_axis.at(y));
+      points += (points.empty() ? "" : " ") + svg_pixel(x_axis.at(x)) + "," + svg_pixel(y_axis.at(y));
   };
   for (const PlotRange& range : line.band) add(range.x, range.most);
   for (auto range = line.band.rbegin(); range != line.band.rend(); ++range) add(range->x, range->least);
   if (points.empty()) return "";
-  return "<polygon points=\"" + points + "\" fill=\"" + colours[look % colour_count] +
-         "\" fill-opacity=\"0.15\"/>\n";
+  return "<polygon points=\"" + points + "\" fill=\"" + svg_colour(look) + "\" fill-opacity=\"0.15\"/>\n";
 }
 
 std::string panel_svg(const PlotPanel& panel, const std::vector<std::string>& names, double left) {
   const double right = left + panel_width;
   const double bottom = top_margin + panel_height;
-  std::string svg = text_at((left + right) / 2, top_margin - 12,
-                            "text-anchor=\"middle\" font-weight=\"bold\"", panel.title);
+  std::string svg = svg_text((left + right) / 2, top_margin - 12,
+                             "text-anchor=\"middle\" font-weight=\"bold\"", panel.title);
   std::vector<double> xs;
   std::vector<double> ys;
   for (const PlotLine& line : panel.lines) {
@@ -155,24 +111,24 @@ std::string panel_svg(const PlotPanel& panel, const std::vector<std::string>& na
     }
   }
   if (xs.empty()) {
-    return svg + text_at((left + right) / 2, top_margin + panel_height / 2, "text-anchor=\"middle\"",
-                         "nothing measured");
+    return svg + svg_text((left + right) / 2, top_margin + panel_height / 2, "text-anchor=\"middle\"",
+                          "nothing measured");
   }
   const Axis x_axis(xs, left, right);
   const Axis y_axis(ys, bottom, top_margin);
   for (const double tick : y_axis.ticks()) {
-    svg += straight_line(left, y_axis.at(tick), right, y_axis.at(tick), "stroke=\"#dddddd\"");
-    svg += text_at(left - 6, y_axis.at(tick) + 4, "text-anchor=\"end\"", number(tick));
+    svg += svg_line(left, y_axis.at(tick), right, y_axis.at(tick), "stroke=\"#dddddd\"");
+    svg += svg_text(left - 6, y_axis.at(tick) + 4, "text-anchor=\"end\"", number(tick));
   }
   for (const double tick : x_axis.ticks()) {
-    svg += straight_line(x_axis.at(tick), bottom, x_axis.at(tick), bottom + 4, "stroke=\"#555555\"");
-    svg += text_at(x_axis.at(tick), bottom + 18, "text-anchor=\"middle\"", number(tick));
+    svg += svg_line(x_axis.at(tick), bottom, x_axis.at(tick), bottom + 4, "stroke=\"#555555\"");
+    svg += svg_text(x_axis.at(tick), bottom + 18, "text-anchor=\"middle\"", number(tick));
   }
-  svg += straight_line(left, bottom, right, bottom, "stroke=\"#555555\"");
-  svg += text_at((left + right) / 2, bottom + 38, "text-anchor=\"middle\"", panel.x_label);
-  const std::string turned = "text-anchor=\"middle\" transform=\"rotate(-90 " + pixel(left - 46) + " " +
-                             pixel((top_margin + bottom) / 2) + ")\"";
-  svg += text_at(left - 46, (top_margin + bottom) / 2, turned, panel.y_label);
+  svg += svg_line(left, bottom, right, bottom, "stroke=\"#555555\"");
+  svg += svg_text((left + right) / 2, bottom + 38, "text-anchor=\"middle\"", panel.x_label);
+  const std::string turned = "text-anchor=\"middle\" transform=\"rotate(-90 " + svg_pixel(left - 46) + " " +
+                             svg_pixel((top_margin + bottom) / 2) + ")\"";
+  svg += svg_text(left - 46, (top_margin + bottom) / 2, turned, panel.y_label);
   for (const PlotLine& line : panel.lines) {
     const auto look = std::find(names.begin(), names.end(), line.name) - names.begin();
     svg += shaded(line, static_cast<std::size_t>(look), x_axis, y_axis);
@@ -211,11 +167,8 @@ std::string svg_plot(const std::string& title, const std::vector<PlotPanel>& pan
   const double width = one * static_cast<double>(panels.size()) + legend_width;
   const double height = std::max(top_margin + panel_height + bottom_margin,
                                  top_margin + legend_line * static_cast<double>(names.size() + 1));
-  std::string svg = "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"" + pixel(width) + "\" height=\"" +
-                    pixel(height) + "\" viewBox=\"0 0 " + pixel(width) + " " + pixel(height) +
-                    "\" font-family=\"sans-serif\" font-size=\"12\">\n";
-  svg += "<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n";
-  svg += text_at(width / 2, 24, "text-anchor=\"middle\" font-size=\"15\"", title);
+  std::string svg = svg_opening(width, height);
+  svg += svg_text(width / 2, 24, "text-anchor=\"middle\" font-size=\"15\"", title);
   double left = left_margin;
   for (const PlotPanel& panel : panels) {
     svg += panel_svg(panel, names, left);
@@ -224,8 +177,8 @@ std::string svg_plot(const std::string& title, const std::vector<PlotPanel>& pan
   const double legend = one * static_cast<double>(panels.size()) + 10;
   for (std::size_t i = 0; i < names.size(); ++i) {
     const double y = top_margin + legend_line * static_cast<double>(i);
-    svg += straight_line(legend, y, legend + 26, y, stroke_of(i));
-    svg += text_at(legend + 32, y + 4, "text-anchor=\"start\"", names[i]);
+    svg += svg_line(legend, y, legend + 26, y, stroke_of(i));
+    svg += svg_text(legend + 32, y + 4, "text-anchor=\"start\"", names[i]);
   }
   return svg + "</svg>\n";
 }

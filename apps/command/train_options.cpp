@@ -66,7 +66,7 @@ void declare_run(TrainOptions& options, OptionTable& table) {
              Kept::on_command_line_only);
   table.path("resume", options.resume, "run folder to go on with", Kept::on_command_line_only);
   table.flag("json", options.json, "print the summary as one JSON object", Kept::on_command_line_only);
-  table.path("model", options.model, "Hugging Face folder or GGUF file");
+  table.model("model", options.model, model_help);
   options.rows.declare(table);
   table.path("out", options.out, "folder for the run");
 }
@@ -192,6 +192,8 @@ void declare_runtime(TrainOptions& options, OptionTable& table) {
   table.integer("eval-every", options.eval_every, 1, count_max, "windows from one evaluation to the next");
   table.integer("early-stop", options.early_stop, 1, count_max,
                 "stop after so many evaluations without improvement");
+  table.flag("tensorboard", options.tensorboard,
+             "write losses, learning rate, gradient norm and speed for TensorBoard, in the run's folder");
   options.log.declare(table);
 }
 
@@ -224,8 +226,9 @@ void TrainOptions::complete_model(const OptionTable& table) {
                                        "give the same numbers with more");
   }
   if (resume && !resumes_exactly(schedule)) {
-    throw InputError("--resume", "a pipedream run cannot go on: when its checkpoints were made, the window "
-                                 "after them had begun with weights that they do not hold; start anew");
+    throw InputError("--resume",
+                     "a pipedream run cannot go on: when its checkpoints were made, the window "
+                     "after them had begun with weights that they do not hold; start anew");
   }
   if (!epochs && !windows) epochs = 1;
   settings.seed = seed;

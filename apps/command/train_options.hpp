@@ -109,6 +109,7 @@ struct TrainOptions {
   double hang_after_seconds = 30;  // no compute step is given up before
   std::optional<std::filesystem::path> faults;  // declared by the commands that inject them
   std::uint64_t restarts_max = 5;
+  bool tensorboard = false;  // event files in the run's folder
   LogOptions log;
 
   /// Declares every training flag. The options must outlive the table and stay where they are.

@@ -29,6 +29,7 @@ int TrainingCommand::run(OptionTable& table) {
   options_.complete(table);
   if (options_.print_config) {
     if (options_.recipe != Recipe::none) {
+      start_log(options_.log);
       prepare_compute();
       static_cast<void>(resolve_recipe(options_, open_training_sources(options_), by_hand(table)));
     }

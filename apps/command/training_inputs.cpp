@@ -2,22 +2,13 @@
 
 #include <ATen/Parallel.h>
 
+#include "apps/command/stage_trial.hpp"
 #include "data/batch_plan.hpp"
 #include "data/label_answers.hpp"
 #include "tensors/base/error.hpp"
 #include "tensors/training/chunk_backend.hpp"
 
 namespace zerolock {
-
-namespace {
-
-std::uint64_t state_bytes(const StageState& state) {
-  std::uint64_t bytes = 0;
-  for (const auto& [name, tensor] : state.tensors) bytes += tensor.nbytes();
-  return bytes;
-}
-
-}  // namespace
 
 BackendFactory TrainingInputs::backend_factory() const {
   const auto files = model.files;
@@ -95,13 +86,7 @@ TrainingInputs open_training_inputs(const TrainOptions& options, const TrainingS
   inputs.settings = options.stage_settings(stages, restricted_tokens(options, sources),
                                            inputs.batches->last_window().value);
   inputs.reach = gradient_reach(options.schedule);
-  const BackendFactory make_backend = inputs.backend_factory();
-  for (std::uint64_t stage = 0; stage < stages; ++stage) {
-    MemoryAccount scratch;
-    const std::unique_ptr<StageBackend> backend = make_backend(StageIndex{stage}, scratch);
-    inputs.needs_calibration |= backend->needs_calibration();
-    inputs.state_bytes += state_bytes(backend->state());
-  }
+  try_stages(inputs);
   return inputs;
 }
 

@@ -11,6 +11,8 @@
 #include "actors/journal_file.hpp"
 #include "apps/command/adapter_output.hpp"
 #include "apps/command/command.hpp"
+#include "apps/command/random_model.hpp"
+#include "apps/command/run_report.hpp"
 #include "apps/command/run_summary.hpp"
 #include "apps/command/text_file.hpp"
 #include "tensors/base/error.hpp"
@@ -69,6 +71,15 @@ std::optional<JournalState> unfinished_session(const RunFolder& folder, const Ru
   }
 }
 
+/// The page only shows what the folder holds, so a run does not fail for the lack of it.
+void write_report(const RunFolder& folder) {
+  try {
+    write_text_file(folder.report(), run_report(folder));
+  } catch (const std::exception& error) {
+    spdlog::warn("no report.html: {}", error.what());
+  }
+}
+
 /// Calibrated readouts belong to the layers that they were fitted behind, so a new cut has none.
 void check_readouts_fit(const TrainingInputs& inputs, const std::vector<StageState>& states,
                         const std::string& where) {
@@ -90,7 +101,7 @@ void check_readouts_fit(const TrainingInputs& inputs, const std::vector<StageSta
 
 RunRecord planned_record(const TrainOptions& options, const TrainingInputs& inputs) {
   RunRecord record;
-  record.model_path = std::filesystem::absolute(*options.model).lexically_normal().string();
+  record.model_path = absolute_model_text(*options.model);
   record.model_hash = inputs.model.files->content_hash();
   record.data_path = std::filesystem::absolute(*options.rows.data).lexically_normal().string();
   record.data_hash = inputs.dataset->content_hash;
@@ -216,6 +227,7 @@ ClusterObserver TrainingSession::observer() {
   observer.calibrated = [this](StageIndex stage) { progress_.calibrated(stage); };
   observer.window_committed = [this](const WindowReport& report) {
     metrics_.add(report);
+    if (tensorboard_) tensorboard_->add(report);
     progress_.window_committed(report);
     if (evaluation_) evaluation_->window_committed(report);
   };
@@ -251,6 +263,10 @@ int TrainingSession::run(const std::function<bool()>& stop_requested, const Clus
     evaluation_ = std::make_unique<RunEvaluation>(options_, inputs_, folder_,
                                                   WindowIndex{start_.first_window.value - 1});
   }
+  if (options_.tensorboard) {
+    tensorboard_ = std::make_unique<TensorboardScalars>(folder_.tensorboard(), inputs_.partition.size(),
+                                                        start_.first_window);
+  }
   const auto stop = [this, &stop_requested] {
     return stop_requested() || (evaluation_ && evaluation_->stop_wanted());
   };
@@ -260,6 +276,7 @@ int TrainingSession::run(const std::function<bool()>& stop_requested, const Clus
   progress_.finish();
   stop_asked_for_ = stop_requested();
   write_results(outcome, seconds);
+  write_report(folder_);
   return report(outcome);
 }
 
