@@ -27,7 +27,7 @@ class BenchStagesCommand : public Command {
   }
   [[nodiscard]] const char* example() const override {
     return "zerolock bench stages --model SmolLM2-135M-Instruct.Q4_1.gguf --stage-counts 2,3,4,6,8 "
-           "--out runs/stages";
+           "--speedup 10 --rounds 1 --out runs/stages";
   }
 
   void declare(OptionTable& table) override {
