@@ -35,9 +35,14 @@ TEST_CASE("links are measured against plain sockets, their formula and exact num
   CHECK(result["bench"] == "links");
   CHECK(result["simulated"] == true);
   for (const json& row : result["rows"]) CHECK(row.size() == result["rows"][0].size());
-  for (const char* way : {"plain Asio", "boundary", "boundary, TLS", "AES-128-GCM"}) {
+  for (const char* way : {"plain Asio", "boundary", "boundary, TLS", "AES-128-GCM, one core",
+                          "AES-256-GCM, one core", "AES-128-GCM, both ends"}) {
     CHECK(row_of(result, way)["MB_per_second"].get<double>() > 0);
   }
+  // One after the other.
+  const auto seconds = [&result](const char* way) { return row_of(result, way)["seconds"].get<double>(); };
+  CHECK(seconds("bound of one thread per end") ==
+        Approx(seconds("plain Asio") + seconds("AES-128-GCM, one core")));
   for (const auto& [name, value] : result["ratios"].items()) {
     INFO(name);
     CHECK(value.get<double>() > 0);
