@@ -18,6 +18,7 @@ struct Deadlines {
   std::chrono::milliseconds welcome{15'000};  // the coordinator answers an executor's first words
   std::chrono::milliseconds probe{2'000};     // a machine says whether an executor's process is there
   std::chrono::milliseconds beat_interval{1'000};
+  std::chrono::milliseconds queues_interval{1'000};  // between two looks at what stands in a stage's buffers
   std::chrono::milliseconds lease{10'000};     // an executor that was not heard of for so long is silent
   std::chrono::milliseconds redial_first{50};  // before a link tries again to connect; doubles
   std::chrono::milliseconds redial_longest{2'000};

@@ -47,7 +47,9 @@ class HiddenStateBuffer final : public HiddenStateBufferActor::base {
           fail_if_blocked();
         },
         [this](summary_atom) {
-          return core_ ? InboundStatistics{core_->dropped(), core_->held_bytes_peak()} : InboundStatistics{};
+          return core_ ? InboundStatistics{core_->dropped(), core_->held_bytes_peak(),
+                                           core_->waiting_entries(), core_->held_entries()}
+                       : InboundStatistics{};
         }};
   }
 

@@ -46,6 +46,9 @@ class OutboundBuffer final : public OutboundBufferActor::base {
               auto promise = make_response_promise<BatchPosition>();
               asked_.push_back(promise);
               return promise;
+            },
+            [this](summary_atom) {
+              return OutboundStatistics{core_.unsent_entries(), core_.held_entries()};
             }};
   }
 

@@ -134,6 +134,14 @@ struct StageRestart {
 struct InboundStatistics {
   std::uint64_t dropped = 0;
   std::uint64_t held_bytes_peak = 0;
+  std::uint64_t waiting_entries = 0;  // now; not taken yet
+  std::uint64_t held_entries = 0;     // now; those and the taken ones
+};
+
+/// What an outbound buffer has now, in entries.
+struct OutboundStatistics {
+  std::uint64_t unsent_entries = 0;
+  std::uint64_t held_entries = 0;  // those and the sent ones
 };
 
 /// A stage's last words.
@@ -166,7 +174,12 @@ typename I::result_type inspect(I& f, StageRestart& x) {
 }
 template <class I>
 typename I::result_type inspect(I& f, InboundStatistics& x) {
-  return f(caf::meta::type_name("InboundStatistics"), x.dropped, x.held_bytes_peak);
+  return f(caf::meta::type_name("InboundStatistics"), x.dropped, x.held_bytes_peak, x.waiting_entries,
+           x.held_entries);
+}
+template <class I>
+typename I::result_type inspect(I& f, OutboundStatistics& x) {
+  return f(caf::meta::type_name("OutboundStatistics"), x.unsent_entries, x.held_entries);
 }
 template <class I>
 typename I::result_type inspect(I& f, StageSummary& x) {
@@ -185,7 +198,7 @@ typename I::result_type inspect(I& f, OutputAllowance& x) {
 template <class I>
 typename I::result_type inspect(I& f, ExecutorCard& x) {
   return f(caf::meta::type_name("ExecutorCard"), x.name, x.version, x.cores, x.memory_bytes, x.placement,
-           x.data_address, x.gigaflops, x.link_bytes_per_second, x.spare);
+           x.data_address, x.gigaflops, x.link_bytes_per_second, x.spare, x.threads);
 }
 template <class I>
 typename I::result_type inspect(I& f, JournalRecord& x) {
@@ -220,6 +233,7 @@ void add_message_types(Config& config) {
   config.template add_message_type<BoundaryHello>("BoundaryHello");
   config.template add_message_type<StageRestart>("StageRestart");
   config.template add_message_type<InboundStatistics>("InboundStatistics");
+  config.template add_message_type<OutboundStatistics>("OutboundStatistics");
   config.template add_message_type<StageSummary>("StageSummary");
   config.template add_message_type<EntryCredit>("EntryCredit");
   config.template add_message_type<OutputAllowance>("OutputAllowance");
@@ -306,7 +320,8 @@ using HiddenStateBufferActor = EntryReceiverActor::extend<
 using OutboundBufferActor = UpstreamActor::extend<
     caf::reacts_to<put_atom, Entry>, caf::reacts_to<attach_atom, Incarnation, StageWorkerActor>,
     caf::reacts_to<gradient_atom, OutputGradient>, caf::reacts_to<line_atom, WindowIndex>,
-    caf::replies_to<lacks_atom>::with<BatchPosition>>;
+    caf::replies_to<lacks_atom>::with<BatchPosition>,
+    caf::replies_to<summary_atom>::with<OutboundStatistics>>;
 
 /// Works in a thread of its own, so that training never waits for the disk.
 using CheckpointKeeperActor =

@@ -263,6 +263,9 @@ class ExecutorRoot final : public ExecutorRootActor::base {
     commons.scheduler = SchedulerActor{link_};
     commons.targets = TargetsHolderActor{link_};
     commons.recorder = RunRecorderActor{link_};
+    commons.report_queues = [link = link_](const StageQueues& queues) {
+      caf::anon_send(link, control_atom::value, ReceivedControl{control::QueuesSeen{queues}, {}});
+    };
     return commons;
   }
 

@@ -19,6 +19,23 @@ Value named(const ordered_json& name, const Value (&all)[count]) {
   throw RunError("unknown state " + name.dump());
 }
 
+ordered_json queues_json(const StageQueues& queues) {
+  return {{"inbound_waiting", queues.inbound_waiting},
+          {"inbound_held", queues.inbound_held},
+          {"outbound_unsent", queues.outbound_unsent},
+          {"outbound_held", queues.outbound_held}};
+}
+
+StageQueues queues_from(const ordered_json& json, StageIndex stage) {
+  StageQueues queues;
+  queues.stage = stage;
+  json.at("inbound_waiting").get_to(queues.inbound_waiting);
+  json.at("inbound_held").get_to(queues.inbound_held);
+  json.at("outbound_unsent").get_to(queues.outbound_unsent);
+  json.at("outbound_held").get_to(queues.outbound_held);
+  return queues;
+}
+
 ordered_json stage_json(const StageStatus& stage) {
   ordered_json json;
   json["stage"] = stage.stage.value;
@@ -29,6 +46,7 @@ ordered_json stage_json(const StageStatus& stage) {
   json["task_loss"] = stage.task_loss ? ordered_json(*stage.task_loss) : ordered_json();
   json["restarts"] = stage.restarts;
   json["incarnation"] = stage.incarnation.value;
+  json["queues"] = stage.queues ? queues_json(*stage.queues) : ordered_json();
   return json;
 }
 
@@ -43,6 +61,7 @@ StageStatus stage_from(const ordered_json& json) {
   if (!json.at("task_loss").is_null()) stage.task_loss = json.at("task_loss").get<double>();
   json.at("restarts").get_to(stage.restarts);
   json.at("incarnation").get_to(stage.incarnation.value);
+  if (!json.at("queues").is_null()) stage.queues = queues_from(json.at("queues"), stage.stage);
   return stage;
 }
 

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "actors/core/reports.hpp"
 #include "tensors/base/indices.hpp"
 
 namespace zerolock {
@@ -44,6 +45,7 @@ struct StageStatus {
   std::optional<double> task_loss;  // of the committed window
   std::uint64_t restarts = 0;       // in this session of the run
   Incarnation incarnation{1};
+  std::optional<StageQueues> queues;  // as its executor has said lately
 
   bool operator==(const StageStatus&) const = default;
 };

@@ -19,7 +19,9 @@ namespace {
 /// outbound buffer may need windows made again whose inputs the old inbound buffer has released.
 enum Child : std::size_t { inbound_child, outbound_child, keeper_child, worker_child, child_count };
 
-using Type = StageSupervisorActor::extend<caf::reacts_to<tick_atom>>;
+using queues_atom = caf::atom_constant<caf::atom("queues")>;  // to itself: look at the buffers
+
+using Type = StageSupervisorActor::extend<caf::reacts_to<tick_atom>, caf::reacts_to<queues_atom>>;
 
 class StageSupervisor final : public Type::base {
  public:
@@ -63,11 +65,13 @@ class StageSupervisor final : public Type::base {
                    StageControlActor{caf::actor_cast<StageControlActor>(this)});
               start_from(inbound_child);
               if (commons_->own_threads) look_again();
+              if (commons_->report_queues) delayed_send(this, deadlines.queues_interval, queues_atom::value);
             },
             [this](restart_atom) {
               if (!closing_ && children_.stopped()) start_from(children_.stop_target());
             },
-            [this](tick_atom) { look_at_compute(); }};
+            [this](tick_atom) { look_at_compute(); },
+            [this](queues_atom) { look_at_queues(); }};
   }
 
   void on_exit() override {
@@ -104,9 +108,8 @@ class StageSupervisor final : public Type::base {
                 commons_->micro_batches, restores_alone()});
     children_.started(inbound_child, caf::actor_cast<caf::actor>(inbound_));
     if (!last_stage()) {
-      outbound_ = spawn_outbound_buffer(
-          *this, {setup_.stage, recovery_.line(), commons_->buffer_bytes_max, commons_->micro_batches,
-                  restores_alone()});
+      outbound_ = spawn_outbound_buffer(*this, {setup_.stage, recovery_.line(), commons_->buffer_bytes_max,
+                                                commons_->micro_batches, restores_alone()});
       children_.started(outbound_child, caf::actor_cast<caf::actor>(outbound_));
     }
     send(setup_.executor, ports_atom::value, setup_.stage, inbound_,
@@ -276,6 +279,38 @@ class StageSupervisor final : public Type::base {
                       "stage " + std::to_string(setup_.stage.value) + " hangs at " + *overdue));
   }
 
+  // -- what stands in the buffers
+
+  void look_at_queues() {
+    delayed_send(this, deadlines.queues_interval, queues_atom::value);
+    if (!inbound_) return;
+    request(inbound_, deadlines.buffer_summary, summary_atom::value)
+        .then([this](const InboundStatistics& inbound) { look_at_outbound(inbound); },
+              [](caf::error&) {});  // it is gone: there is another one at the next look
+  }
+
+  void look_at_outbound(const InboundStatistics& inbound) {
+    StageQueues queues{setup_.stage, inbound.waiting_entries, inbound.held_entries};
+    if (!outbound_) {
+      report_queues(queues);
+      return;
+    }
+    request(outbound_, deadlines.buffer_summary, summary_atom::value)
+        .then(
+            [this, queues](const OutboundStatistics& outbound) mutable {
+              queues.outbound_unsent = outbound.unsent_entries;
+              queues.outbound_held = outbound.held_entries;
+              report_queues(queues);
+            },
+            [](caf::error&) {});
+  }
+
+  void report_queues(const StageQueues& queues) {
+    if (closing_ || queues_told_ == queues) return;
+    queues_told_ = queues;
+    commons_->report_queues(queues);
+  }
+
   /// A request ended without its answer. If the other side is gone, its end is reported anyway.
   void answer_missing(Child child, const std::string& what, const caf::error& error) {
     if (closing_ || !children_.running(child)) return;
@@ -378,6 +413,7 @@ class StageSupervisor final : public Type::base {
   std::shared_ptr<ComputeWatch> watch_;  // of the worker's life
   ComputeWatch::Clock::time_point looked_;
   std::optional<WindowIndex> end_at_;
+  std::optional<StageQueues> queues_told_;
   std::chrono::nanoseconds restart_delay_{0};
   std::string cause_;                  // of the latest failure
   std::optional<caf::error> closing_;  // the reason with which it will end

@@ -40,6 +40,9 @@ struct StageCommons {
   SchedulerActor scheduler;
   TargetsHolderActor targets;
   RunRecorderActor recorder;
+  /// Hears what stands in the buffers, at most once in deadlines.queues_interval for each stage, when it has
+  /// changed; may be called by any thread. Empty: nobody wants to know.
+  std::function<void(const StageQueues&)> report_queues;
 };
 
 struct StageSupervisorSetup {

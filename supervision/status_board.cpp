@@ -84,6 +84,11 @@ void StatusBoard::durable(StageIndex stage, WindowIndex window) {
   known.durable = std::max(known.durable, window);
 }
 
+void StatusBoard::queues(const StageQueues& queues) {
+  const std::lock_guard lock(mutex_);
+  status_.stages.at(queues.stage.value).queues = queues;
+}
+
 void StatusBoard::end(ClusterOutcome::Kind kind) {
   const std::lock_guard lock(mutex_);
   switch (kind) {
@@ -119,7 +124,11 @@ void StatusBoard::assigned(const std::string& node, const std::vector<StageIndex
   if (executor == executors_.end()) return;
   executor->second.stages = stages;
   executor->second.state = stages.empty() ? ExecutorState::spare : ExecutorState::running;
-  for (const StageIndex stage : stages) status_.stages.at(stage.value).executor = node;
+  for (const StageIndex stage : stages) {
+    StageStatus& known = status_.stages.at(stage.value);
+    if (known.executor != node) known.queues.reset();  // those of the executor that has lost it
+    known.executor = node;
+  }
   if (status_.phase != RunPhase::waiting || stages.empty()) return;
   status_.phase = calibrates_ ? RunPhase::calibrating : RunPhase::training;
   start_work();
@@ -179,6 +188,7 @@ ExecutorObserver executor_observer(const std::shared_ptr<StatusBoard>& board) {
   observer.lost = [board](const std::string& node) { board->lost(node); };
   observer.back = [board](const std::string& node) { board->back(node); };
   observer.left = [board](const std::string& node) { board->left(node); };
+  observer.queues = [board](const StageQueues& queues) { board->queues(queues); };
   observer.durable = [board](StageIndex stage, WindowIndex window) { board->durable(stage, window); };
   return observer;
 }

@@ -36,6 +36,7 @@ class StatusBoard {
   void calibrated(StageIndex stage);
   void restarted(StageIndex stage, Incarnation incarnation);
   void durable(StageIndex stage, WindowIndex window);
+  void queues(const StageQueues& queues);
   void end(ClusterOutcome::Kind kind);
 
   // -- executors, by their nodes' names; those that are not known are passed over

@@ -20,6 +20,7 @@ struct ExecutorCard {
   double gigaflops = 0;            // GFLOP/s of matrix products on all its cores; 0: not measured
   std::uint64_t link_bytes_per_second = 0;  // of its network, each way; 0: not stated
   bool spare = false;                       // stands by: gets stages only when another executor has lost them
+  std::uint64_t threads = 1;                // that each of its stages computes with
 
   bool operator==(const ExecutorCard&) const = default;
 };

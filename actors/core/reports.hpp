@@ -18,6 +18,17 @@ struct WindowReport {
   std::chrono::nanoseconds busy{0};  // forward, backward and step
 };
 
+/// Micro-batches that stand in a stage's two buffers.
+struct StageQueues {
+  StageIndex stage;
+  std::uint64_t inbound_waiting = 0;  // received, and not taken by the worker yet
+  std::uint64_t inbound_held = 0;     // these, and those that a restart would be fed again
+  std::uint64_t outbound_unsent = 0;  // made, and waiting for the next stage's credit
+  std::uint64_t outbound_held = 0;    // these, and those that the next stage could ask for again
+
+  bool operator==(const StageQueues&) const = default;
+};
+
 /// One piece of a stage's time, for the trace. Times count from the start of the run.
 struct TraceSpan {
   enum class Kind : std::uint8_t {

@@ -28,7 +28,7 @@ void check(const WireReader& archive, TraceSpan::Kind kind) {
 template <class Archive>
 void serialize(Archive& archive, ExecutorCard& card) {
   archive(card.name, card.version, card.cores, card.memory_bytes, card.placement, card.data_address,
-          card.gigaflops, card.link_bytes_per_second, card.spare);
+          card.gigaflops, card.link_bytes_per_second, card.spare, card.threads);
 }
 template <class Archive>
 void serialize(Archive& archive, PlacedStage& placed) {
@@ -67,6 +67,11 @@ void serialize(Archive& archive, StageRestart& restart) {
   archive(restart.stage, restart.incarnation, restart.window, restart.cause);
 }
 template <class Archive>
+void serialize(Archive& archive, StageQueues& queues) {
+  archive(queues.stage, queues.inbound_waiting, queues.inbound_held, queues.outbound_unsent,
+          queues.outbound_held);
+}
+template <class Archive>
 void serialize(Archive& archive, StageSummary& summary) {
   archive(summary.stage, summary.incarnation, summary.duplicates_dropped);
   for (std::int64_t& bytes : summary.peaks.components) archive(bytes);
@@ -102,6 +107,10 @@ void serialize(Archive& archive, SpansRecorded& message) {
 template <class Archive>
 void serialize(Archive& archive, StageRestarted& message) {
   archive(message.restart);
+}
+template <class Archive>
+void serialize(Archive& archive, QueuesSeen& message) {
+  archive(message.queues);
 }
 template <class Archive>
 void serialize(Archive& archive, TargetsMade& message) {

@@ -65,6 +65,10 @@ struct SpansRecorded {
 struct StageRestarted {
   StageRestart restart;
 };
+/// Said at most once in deadlines.queues_interval for each stage, and only while somebody listens.
+struct QueuesSeen {
+  StageQueues queues;
+};
 /// Beside it: the targets.
 struct TargetsMade {
   std::int64_t rows = 0;
@@ -148,11 +152,11 @@ struct FaultOrdered {
 using ControlMessage =
     std::variant<control::StageAttached, control::WindowCommitted, control::WindowDurable,
                  control::WindowReported, control::StageCalibrated, control::SpansRecorded,
-                 control::StageRestarted, control::TargetsMade, control::TargetsWanted, control::SummaryGiven,
-                 control::ExecutorFailed, control::ExecutorLeft, control::Assigned, control::InitialState,
-                 control::KeptState, control::UpstreamMoved, control::DownstreamMoved, control::LineMoved,
-                 control::RunEndsAt, control::TargetsGiven, control::SummaryWanted, control::RunOver,
-                 control::FaultOrdered>;
+                 control::StageRestarted, control::QueuesSeen, control::TargetsMade, control::TargetsWanted,
+                 control::SummaryGiven, control::ExecutorFailed, control::ExecutorLeft, control::Assigned,
+                 control::InitialState, control::KeptState, control::UpstreamMoved, control::DownstreamMoved,
+                 control::LineMoved, control::RunEndsAt, control::TargetsGiven, control::SummaryWanted,
+                 control::RunOver, control::FaultOrdered>;
 
 /// Bytes of a message, without what travels beside it.
 std::string encode(const ControlMessage& message);

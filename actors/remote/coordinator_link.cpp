@@ -43,7 +43,7 @@ class CoordinatorLink final : public Type::base {
     return {[](start_atom) {},
             [this](attach_atom, StageIndex stage, const StageControlActor& control) {
               stages_[stage] = control;
-              news_[stage].attached = true;
+              news_.try_emplace(stage);
               say(control::StageAttached{stage});
               // The coordinator tells what holds for a new stage; it may know this one from before.
               if (line_) send(control, line_atom::value, *line_);
@@ -79,6 +79,10 @@ class CoordinatorLink final : public Type::base {
               running_ = running;
             },
             [this](control_atom, const ReceivedControl& said) {
+              if (const auto* seen = std::get_if<control::QueuesSeen>(&said.message)) {
+                say_queues(*seen);
+                return;
+              }
               channel_.send(said.message, said.payload);
               if (std::holds_alternative<control::ExecutorLeft>(said.message)) leave();
             },
@@ -119,24 +123,31 @@ class CoordinatorLink final : public Type::base {
 
   void say(const ControlMessage& message) { channel_.send(message); }
 
+  /// Of what changes all the time only the latest counts: while nobody listens, the rest is not kept for
+  /// them.
+  void say_queues(const control::QueuesSeen& seen) {
+    news_[seen.queues.stage].queues = seen;
+    if (channel_.is_open()) say(seen);
+  }
+
   /// The coordinator keeps a copy of each durable state; one that it has is only named again.
   void say_durable(StageIndex stage, WindowIndex window) {
-    WindowsDone& copied = copied_[stage];
+    StageNews& news = news_[stage];
     at::Tensor state;
-    if (copied < WindowsDone{window}) {
+    if (news.copied < WindowsDone{window}) {
       state = bytes_of(read_checkpoint_bytes(setup_.checkpoints, stage, window));
-      copied = window;
+      news.copied = window;
     }
-    news_[stage].durable = std::max(news_[stage].durable, WindowsDone{window});
+    news.durable = std::max(news.durable, WindowsDone{window});
     channel_.send(control::WindowDurable{stage, window}, state);
   }
 
   /// To a coordinator that has started again: where the stages are, with all that it may not have kept. What
   /// it knows already changes nothing there.
   void say_all_again(const std::vector<ReceivedControl>& unheard) {
-    copied_.clear();
-    for (const auto& [stage, news] : news_) {
-      if (news.attached) say(control::StageAttached{stage});
+    for (auto& [stage, news] : news_) {
+      news.copied.reset();
+      say(control::StageAttached{stage});
       if (news.durable) say_durable(stage, *news.durable);
       if (news.committed) say(*news.committed);
       for (const WindowReport& report : news.reports) say(control::WindowReported{report});
@@ -200,6 +211,9 @@ class CoordinatorLink final : public Type::base {
       const std::vector<ReceivedControl> unheard = channel_.begin(welcome.conversation);
       if (!channel_.open(connection_, 0)) throw WireError("a new conversation begins with its beginning");
       if (!first) say_all_again(unheard);
+    }
+    for (const auto& [stage, news] : news_) {
+      if (news.queues) say(*news.queues);
     }
     setup_.note(std::string(joined_ ? "joined again: " : "joined: ") + connection_->peer_text());
     joined_ = true;
@@ -269,12 +283,13 @@ class CoordinatorLink final : public Type::base {
   bool told_ = false;
   bool leaving_ = false;
   std::map<StageIndex, StageControlActor> stages_;
-  /// What a coordinator has to know of a stage.
+  /// What a coordinator has to know of a stage that has attached.
   struct StageNews {
-    bool attached = false;
     bool calibrated = false;
     std::optional<control::WindowCommitted> committed;
     WindowsDone durable;
+    WindowsDone copied;  // the latest whose state the coordinator has been sent
+    std::optional<control::QueuesSeen> queues;
     std::deque<WindowReport> reports;  // the latest, oldest first
 
     void reported(const WindowReport& report) {
@@ -294,7 +309,6 @@ class CoordinatorLink final : public Type::base {
   std::map<StageIndex, StageNews> news_;
   std::optional<ReceivedControl> targets_made_;
   std::map<StageIndex, WaitingLife> waiting_;  // for the targets
-  std::map<StageIndex, WindowsDone> copied_;   // states that the coordinator has been sent
   WindowsDone line_;
   std::optional<WindowIndex> end_at_;
 };

@@ -262,6 +262,10 @@ class ExecutorLink final : public Type::base {
     check_hosted(message.restart.stage);
     send(setup_.recorder, restart_atom::value, message.restart);
   }
+  void on(const control::QueuesSeen& message, const at::Tensor&) {
+    check_hosted(message.queues.stage);
+    setup_.observer.queues(message.queues);
+  }
   void on(const control::TargetsMade& message, const at::Tensor& bytes) {
     send(setup_.targets, targets_atom::value, targets_from(message, bytes));
   }

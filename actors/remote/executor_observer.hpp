@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "actors/core/membership_core.hpp"
+#include "actors/core/reports.hpp"
 #include "tensors/base/indices.hpp"
 
 namespace zerolock {
@@ -25,6 +26,8 @@ struct ExecutorObserver {
   std::function<void(const std::string& node)> left = [](const std::string&) {};
   /// The coordinator has the stage's state of that window on disk.
   std::function<void(StageIndex, WindowIndex)> durable = [](StageIndex, WindowIndex) {};
+  /// What stands in a stage's buffers has changed.
+  std::function<void(const StageQueues&)> queues = [](const StageQueues&) {};
 };
 
 }  // namespace zerolock

@@ -51,18 +51,4 @@ std::string new_token() {
   return text;
 }
 
-DialOptions ClusterOptions::dial_coordinator(const std::string& coordinator, const std::string& name,
-                                             const std::string& plain_name) const {
-  std::error_code ignored;
-  const bool is_coordinator =
-      tls && name.empty() && std::filesystem::exists(*tls / "coordinator.pem", ignored);
-  DialOptions dial;
-  dial.address = parse_address(coordinator, "--coordinator");
-  dial.security = security(is_coordinator ? NodeRole::coordinator : NodeRole::executor, name);
-  dial.hello.node = dial.security.identity().value_or(NodeIdentity{NodeRole::executor, plain_name});
-  dial.hello.token = shared_token();
-  dial.peer = {NodeRole::coordinator, std::nullopt};
-  return dial;
-}
-
 }  // namespace zerolock

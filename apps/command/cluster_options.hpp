@@ -28,11 +28,6 @@ struct ClusterOptions {
   [[nodiscard]] Security security(NodeRole role, const std::string& node) const;
   /// --token or the environment's; empty if there is none.
   [[nodiscard]] std::string shared_token() const;
-  /// How any node of the cluster reaches the coordinator at `coordinator` (the flag --coordinator) for a word
-  /// from aside: with the coordinator's certificate where that is here, else with that of executor `name`;
-  /// without certificates under the name `plain_name`. Throws InputError.
-  [[nodiscard]] DialOptions dial_coordinator(const std::string& coordinator, const std::string& name,
-                                             const std::string& plain_name) const;
   [[nodiscard]] LinkProfile link_profile() const;
 };
 

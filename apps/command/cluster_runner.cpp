@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "apps/command/child_processes.hpp"
+#include "apps/command/control_file.hpp"
 #include "apps/command/fault_list.hpp"
 #include "apps/command/metrics_endpoint.hpp"
 #include "supervision/fault_injector.hpp"
@@ -132,7 +133,11 @@ ClusterRunner process_runner(const TrainOptions& options, const TrainingInputs& 
     cluster_options.token = new_token();
     cluster_options.run_id = plan.run_id;
     cluster_options.note = [](const std::string& line) { spdlog::info("{}", line); };
+    cluster_options.board =
+        std::make_shared<StatusBoard>(plan.run_id, inputs.partition, plan.last_window, plan.stages);
     RemoteCluster cluster(cluster_options);
+    const ControlFile reached(folder.control(), {cluster.address(), cluster_options.token});
+    spdlog::info("watch it with: zerolock status --run {}", folder.path().string());
     MemoryAccount source_account;
     // Whoever is started again gets its stage back, unless the run has come to its end meanwhile.
     ChildProcesses executors([&cluster](const std::string& name, const std::string& end) {

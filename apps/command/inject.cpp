@@ -3,9 +3,9 @@
 #include <cstdio>
 #include <string>
 
-#include "apps/command/cluster_options.hpp"
 #include "apps/command/command.hpp"
 #include "apps/command/log_options.hpp"
+#include "apps/command/reach_options.hpp"
 #include "supervision/fault_orders.hpp"
 #include "tensors/base/error.hpp"
 
@@ -23,7 +23,6 @@ class InjectCommand : public Command {
   }
 
   void declare(OptionTable& table) override {
-    using Kept = OptionTable::Kept;
     table.positional("kind", kind_,
                      "throw, kill, hang, sigkill, sigstop, drop-link, corrupt-frame, corrupt-checkpoint or "
                      "disk-full");
@@ -33,13 +32,7 @@ class InjectCommand : public Command {
                "phase behind a backward");
     table.integer("times", times_, 1, 1'000'000, "that it happens; of disk-full: writes that fail");
     table.real("seconds", seconds_, {0.001, 86'400, false}, "of hang and sigstop");
-    table.text("coordinator", coordinator_, "the coordinator's HOST:PORT");
-    table.path("tls", cluster_.tls, "folder with a certificate of the cluster, made by zerolock certs",
-               Kept::on_command_line_only);
-    table.flag("insecure", cluster_.insecure, "allow plain connections beyond this machine",
-               Kept::on_command_line_only);
-    cluster_.declare_token(table);
-    table.text("name", name_, "of the executor whose certificate to show, where --tls holds several");
+    reach_.declare(table);
     log_.declare(table);
   }
 
@@ -47,13 +40,12 @@ class InjectCommand : public Command {
     start_log(log_);
     if (!kind_) throw InputError("KIND", "is required; see zerolock inject --help");
     if (!table.given("stage")) throw InputError("--stage", "is required: the stage where it happens");
-    if (coordinator_.empty()) throw InputError("--coordinator", "is required: HOST:PORT");
     Fault fault = parse_fault("throw " + at_, "--at");
     fault.kind = parse_fault_kind(kind_->string(), "KIND");
     fault.stage = StageIndex{stage_};
     if (table.given("times")) fault.times = times_;
     if (seconds_) fault.length = parse_fault_seconds(*seconds_, "--seconds");
-    order_fault(cluster_.dial_coordinator(coordinator_, name_, "inject"), fault);
+    order_fault(reach_.dial("inject"), fault);
     std::printf("ordered: %s\n", to_string(fault).c_str());
     return status_done;
   }
@@ -64,9 +56,7 @@ class InjectCommand : public Command {
   std::string at_;
   std::uint64_t times_ = 1;
   std::optional<double> seconds_;
-  std::string coordinator_;
-  std::string name_;
-  ClusterOptions cluster_;
+  ReachOptions reach_;
   LogOptions log_;
 };
 

@@ -30,10 +30,25 @@ void add(MetricFamily& family, double value, const std::string& label = "", cons
   }
 }
 
+void add_queues(MetricFamily& family, const StageQueues& queues) {
+  const std::pair<const char*, std::uint64_t> values[] = {{"inbound_waiting", queues.inbound_waiting},
+                                                          {"inbound_held", queues.inbound_held},
+                                                          {"outbound_unsent", queues.outbound_unsent},
+                                                          {"outbound_held", queues.outbound_held}};
+  for (const auto& [name, value] : values) {
+    add(family, static_cast<double>(value), "stage", std::to_string(queues.stage.value));
+    family.metric.back().label.push_back({"queue", name});
+  }
+}
+
 std::vector<MetricFamily> metrics_of(const RunStatus& status) {
   MetricFamily window{"zerolock_window", "Last window that the stage has trained", MetricType::Gauge, {}};
   MetricFamily loss{"zerolock_task_loss", "Task loss of that window", MetricType::Gauge, {}};
   MetricFamily restarts{"zerolock_restarts_total", "Restarts of the stage", MetricType::Counter, {}};
+  MetricFamily queues{"zerolock_queue_micro_batches",
+                      "Micro-batches that stand in the stage's buffers",
+                      MetricType::Gauge,
+                      {}};
   MetricFamily examples{"zerolock_examples_total", "Examples trained on", MetricType::Counter, {}};
   MetricFamily executors{"zerolock_executors", "Executors in that state", MetricType::Gauge, {}};
   for (const StageStatus& stage : status.stages) {
@@ -41,6 +56,7 @@ std::vector<MetricFamily> metrics_of(const RunStatus& status) {
     add(window, static_cast<double>(stage.committed.value), "stage", number);
     add(restarts, static_cast<double>(stage.restarts), "stage", number);
     if (stage.task_loss) add(loss, *stage.task_loss, "stage", number);
+    if (stage.queues) add_queues(queues, *stage.queues);
   }
   add(examples, static_cast<double>(status.examples));
   for (const ExecutorState state : executor_states) {
@@ -48,7 +64,7 @@ std::vector<MetricFamily> metrics_of(const RunStatus& status) {
                                      [state](const ExecutorStatus& each) { return each.state == state; });
     add(executors, static_cast<double>(count), "state", to_string(state));
   }
-  return {window, loss, restarts, examples, executors};
+  return {window, loss, restarts, queues, examples, executors};
 }
 
 class RunMetrics : public prometheus::Collectable {

@@ -47,6 +47,8 @@ class RunFolder {
   [[nodiscard]] std::filesystem::path record() const { return path_ / "run.json"; }
   [[nodiscard]] std::filesystem::path metrics() const { return path_ / "metrics.jsonl"; }
   [[nodiscard]] std::filesystem::path journal() const { return path_ / "journal"; }
+  /// While processes of this machine train: how they are reached.
+  [[nodiscard]] std::filesystem::path control() const { return path_ / "control.json"; }
   [[nodiscard]] std::filesystem::path trace() const { return path_ / "trace.json"; }
   [[nodiscard]] std::filesystem::path summary() const { return path_ / "summary.json"; }
   [[nodiscard]] std::filesystem::path adapter() const { return path_ / "adapter"; }

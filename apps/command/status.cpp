@@ -7,10 +7,10 @@
 #include <cstdio>
 #include <string>
 
-#include "apps/command/cluster_options.hpp"
 #include "apps/command/command.hpp"
 #include "apps/command/interrupt_watch.hpp"
 #include "apps/command/log_options.hpp"
+#include "apps/command/reach_options.hpp"
 #include "apps/command/status_text.hpp"
 #include "supervision/status_client.hpp"
 #include "tensors/base/error.hpp"
@@ -29,13 +29,7 @@ class StatusCommand : public Command {
 
   void declare(OptionTable& table) override {
     using Kept = OptionTable::Kept;
-    table.text("coordinator", coordinator_, "the coordinator's HOST:PORT");
-    table.path("tls", cluster_.tls, "folder with a certificate of the cluster, made by zerolock certs",
-               Kept::on_command_line_only);
-    table.flag("insecure", cluster_.insecure, "allow plain connections beyond this machine",
-               Kept::on_command_line_only);
-    cluster_.declare_token(table);
-    table.text("name", name_, "of the executor whose certificate to show, where --tls holds several");
+    reach_.declare(table);
     table.flag("once", once_, "show it once; otherwise until the run ends", Kept::on_command_line_only);
     table.flag("json", json_, "print one JSON object, once", Kept::on_command_line_only);
     table.real("interval", interval_seconds_, {0.1, 3600}, "seconds between two looks");
@@ -45,11 +39,10 @@ class StatusCommand : public Command {
   int run(OptionTable& table) override {
     block_interrupts();
     start_log(log_);
-    if (coordinator_.empty()) throw InputError("--coordinator", "is required: HOST:PORT");
     if (table.given("interval") && (once_ || json_)) {
       throw InputError("--interval", "has no meaning with --once or --json");
     }
-    StatusClient client(cluster_.dial_coordinator(coordinator_, name_, "status"));
+    StatusClient client(reach_.dial("status"));
     const InterruptWatch interrupts([&client] { client.interrupt(); });
     if (!once_ && !json_) return follow(client);
     const std::optional<RunStatus> status = client.fetch();
@@ -65,7 +58,7 @@ class StatusCommand : public Command {
     for (bool first = true;; first = false) {
       const std::optional<RunStatus> status = client.fetch();
       if (!status) return status_interrupted;
-      if (first) spdlog::debug("{} answers", coordinator_);
+      if (first) spdlog::debug("the coordinator answers");
       show(*status, terminal);
       if (is_over(status->phase)) return status_done;
       client.pause(std::chrono::duration<double>(interval_seconds_));
@@ -84,12 +77,10 @@ class StatusCommand : public Command {
     std::fflush(stdout);
   }
 
-  std::string coordinator_;
-  std::string name_;
+  ReachOptions reach_;
   bool once_ = false;
   bool json_ = false;
   double interval_seconds_ = 1;
-  ClusterOptions cluster_;
   LogOptions log_;
 };
 

@@ -32,6 +32,13 @@ std::string loss_text(const StageStatus& stage) {
   return stage.task_loss ? formatted("%.4f", *stage.task_loss) : "-";
 }
 
+/// Micro-batches that wait in a buffer, of those that it holds.
+std::string queue_text(const StageStatus& stage, std::uint64_t StageQueues::*waiting,
+                       std::uint64_t StageQueues::*held) {
+  if (!stage.queues) return "-";
+  return std::to_string((*stage.queues).*waiting) + "/" + std::to_string((*stage.queues).*held);
+}
+
 std::string layers_text(const LayerRange& layers) {
   return std::to_string(layers.first) + "-" + std::to_string(layers.last - 1);
 }
@@ -90,19 +97,26 @@ std::string status_line(const RunStatus& status) {
             std::to_string(status.windows_last.value);
     line += " | " + formatted("%.1f", status.examples_per_second) + " examples/s | loss";
     for (const StageStatus& stage : status.stages) line += " " + loss_text(stage);
+    line += " | waiting";
+    for (const StageStatus& stage : status.stages) {
+      line += " " + (stage.queues ? std::to_string(stage.queues->inbound_waiting) : "-");
+    }
   }
   return line + " | executors: " + executors_text(status) + " | " +
          clock_text(std::chrono::duration<double>(status.seconds));
 }
 
 std::string status_table(const RunStatus& status) {
-  std::vector<Row> stages{
-      {"stage", "layers", "executor", "committed", "durable", "task loss", "restarts", "incarnation"}};
+  std::vector<Row> stages{{"stage", "layers", "executor", "committed", "durable", "task loss", "in", "out",
+                           "restarts", "incarnation"}};
   for (const StageStatus& stage : status.stages) {
     stages.push_back({std::to_string(stage.stage.value), layers_text(stage.layers),
                       stage.executor.empty() ? "-" : printable(stage.executor),
                       std::to_string(stage.committed.value), std::to_string(stage.durable.value),
-                      loss_text(stage), std::to_string(stage.restarts), to_string(stage.incarnation)});
+                      loss_text(stage),
+                      queue_text(stage, &StageQueues::inbound_waiting, &StageQueues::inbound_held),
+                      queue_text(stage, &StageQueues::outbound_unsent, &StageQueues::outbound_held),
+                      std::to_string(stage.restarts), to_string(stage.incarnation)});
   }
   std::string text = status.run_id.empty() ? "" : "run " + printable(status.run_id) + ", ";
   text += status_line(status) + "\n";

@@ -158,8 +158,16 @@ TEST_CASE("a coordinator shows executors as they join, its stages, and its metri
     CHECK(shown["restarts"] == 0);
     CHECK(shown["incarnation"] == 1);
   }
+  // Executors look at their buffers once a second.
+  json queues;
+  while (queues.is_null()) queues = status_of(coordinator.address, proof)["stages"][1]["queues"];
+  CHECK(queues["inbound_waiting"] <= 4);  // --depth
+  CHECK(queues["inbound_held"] >= queues["inbound_waiting"]);
+  CHECK(queues["outbound_held"] == 0);  // nothing follows the last stage
   const std::string answer = scrape(metrics);
   INFO(answer);
+  CHECK(std::stod(between(answer, "zerolock_queue_micro_batches{stage=\"1\",queue=\"inbound_held\"} ",
+                          "\n")) <= 1000);
   CHECK(answer.find("200 OK") != std::string::npos);
   CHECK(answer.find("zerolock_executors{state=\"running\"} 2\n") != std::string::npos);
   CHECK(answer.find("# TYPE zerolock_restarts_total counter\n") != std::string::npos);
@@ -183,6 +191,28 @@ TEST_CASE("a coordinator shows executors as they join, its stages, and its metri
   CHECK(coordinator.process.finish().status == 130);
   CHECK(first->finish().status == 0);
   CHECK(second->finish().status == 0);
+}
+
+TEST_CASE("a run of this machine's processes is reached by its folder, while it is on") {
+  const TinyWorkplace place;
+  const std::vector<std::string> look{"status", "--run", place.text_path("run"), "--once", "--json"};
+  CommandProcess training(
+      place.train("run", {"--stages", "2", "--windows", "4000", "--placement", "processes"}));
+  REQUIRE(training.wait_for_error_text("watch it with: zerolock status --run " + place.text_path("run")));
+  const auto rights = std::filesystem::status(place.path("run") / "control.json").permissions();
+  CHECK(rights == (std::filesystem::perms::owner_read | std::filesystem::perms::owner_write));
+  REQUIRE(training.wait_for_error_text("window "));
+  const CommandOutput seen = run_zerolock(look);
+  INFO(seen.err);
+  REQUIRE(seen.status == 0);
+  const json status = json::parse(seen.out);
+  CHECK(status["phase"] == "training");
+  CHECK(status["executors"].size() == 2);
+  CHECK(status["stages"][1]["executor"] == "stage-0001");
+  check_refused({"status", "--run", place.text_path("run"), "--token", "x"}, 2, "--run: says by itself");
+  training.signal(SIGINT);
+  CHECK(training.finish().status == 130);
+  check_refused(look, 2, place.text_path("run") + ": no run with --placement processes is on there");
 }
 
 TEST_CASE("with certificates any node of the cluster may look, and nobody else") {

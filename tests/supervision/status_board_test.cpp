@@ -59,9 +59,9 @@ TEST_CASE("a run that waits has stages without executors", "[status]") {
         R"({"run":"a-run","phase":"waiting","seconds":3.0,"windows_done":0,"windows_last":4,"examples":0,)"
         R"("examples_per_second":0.0,"executors_wanted":2,"stages":[)"
         R"({"stage":0,"executor":null,"layers":[0,1],"committed_window":0,"durable_window":0,)"
-        R"("task_loss":null,"restarts":0,"incarnation":1},)"
+        R"("task_loss":null,"restarts":0,"incarnation":1,"queues":null},)"
         R"({"stage":1,"executor":null,"layers":[2,4],"committed_window":0,"durable_window":0,)"
-        R"("task_loss":null,"restarts":0,"incarnation":1}],"executors":[]})");
+        R"("task_loss":null,"restarts":0,"incarnation":1,"queues":null}],"executors":[]})");
 }
 
 TEST_CASE("executors are joined, running, lost and spare", "[status]") {
@@ -82,6 +82,26 @@ TEST_CASE("executors are joined, running, lost and spare", "[status]") {
   held.board.left("c");
   held.board.left("nobody");
   CHECK(states(held.board.status()) == Texts{"a lost", "b running"});
+}
+
+TEST_CASE("what stands in a stage's buffers is shown until another executor has the stage", "[status]") {
+  HeldBoard held;
+  held.join("a");
+  held.join("b");
+  held.board.assigned("a", {StageIndex{0}, StageIndex{1}});
+  const StageQueues queues{StageIndex{1}, 3, 7, 2, 9};
+  held.board.queues(queues);
+  const RunStatus status = held.board.status();
+  CHECK_FALSE(status.stages[0].queues);
+  REQUIRE(status.stages[1].queues);
+  CHECK(*status.stages[1].queues == queues);
+  CHECK(run_status_from(to_json(status).dump()) == status);
+  CHECK(to_json(status)["stages"][1]["queues"].dump() ==
+        R"({"inbound_waiting":3,"inbound_held":7,"outbound_unsent":2,"outbound_held":9})");
+  held.board.assigned("a", {StageIndex{0}, StageIndex{1}});
+  CHECK(held.board.status().stages[1].queues);
+  held.board.assigned("b", {StageIndex{1}});
+  CHECK_FALSE(held.board.status().stages[1].queues);
 }
 
 TEST_CASE("a spare that joins early does not begin the run", "[status]") {
