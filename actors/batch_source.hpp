@@ -9,7 +9,7 @@
 
 namespace zerolock {
 
-/// Token ids are charged to `account`, which must outlive the actor.
+/// Entries are charged to `account`, which must outlive the actor.
 BatchSourceActor spawn_batch_source(caf::local_actor& parent,
                                     std::shared_ptr<const MicroBatchProvider> batches,
                                     MemoryAccount& account);

@@ -19,7 +19,7 @@ class MicroBatchProvider {
   /// Micro-batches of a window: m, fewer in the last one. Of window 0, the rows that the stages are
   /// calibrated with: as many as these fill, 0 if there are none.
   [[nodiscard]] virtual std::uint64_t micro_batches(WindowIndex window) const = 0;
-  /// Token ids of one micro-batch, packed; producer 0.
+  /// One micro-batch, packed: token ids, or their embedding; producer 0.
   [[nodiscard]] virtual Entry make(const BatchPosition& position) const = 0;
 };
 

@@ -53,6 +53,32 @@ void BoundaryEntrance::accepted(const std::shared_ptr<Connection>& connection, c
   }
 }
 
+BoundaryTerms terms_of(const Assignment& assignment, StageIndex boundary) {
+  const at::ScalarType compute_type = scalar_type(assignment.settings.compute);
+  const bool from_source = boundary.value == 0;
+  BoundaryTerms terms;
+  terms.limits.rows_max = assignment.rows_max;
+  terms.limits.sequences_max = assignment.sequences_max;
+  terms.limits.width = assignment.settings.embeds(boundary) ? 0 : assignment.width;
+  terms.limits.vocabulary = assignment.vocabulary;
+  terms.limits.compute_type = compute_type;
+  terms.wire_type =
+      from_source ? exact_wire_type(compute_type) : parse_wire_type(assignment.wire_type, "wire_type");
+  terms.depth = assignment.depth;
+  terms.buffer_bytes_max = assignment.buffer_bytes_max;
+  return terms;
+}
+
+ListenOptions listen_options(const Address& address, const Security& security, const std::string& token,
+                             const NodeIdentity& own, const std::string& run_id) {
+  ListenOptions listen;
+  listen.address = address;
+  listen.security = security;
+  listen.welcome = {own, program_version, run_id};
+  listen.token = token;
+  return listen;
+}
+
 std::string refusal_of(const Hello& hello, const std::string& run) {
   if (hello.program_version != program_version) {
     return "version " + hello.program_version + " of zerolock cannot work with version " + program_version;

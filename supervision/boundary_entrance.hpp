@@ -40,6 +40,14 @@ class BoundaryEntrance {
   std::optional<Run> run_;
 };
 
+/// What both ends of the boundary into a stage agree upon in such a run. All boundaries between stages have
+/// the same terms; what the batch source embeds is never rounded, so that it makes no difference who embeds.
+BoundaryTerms terms_of(const Assignment& assignment, StageIndex boundary);
+
+/// How each process of a cluster listens. `run_id`: what a dialler is told; empty if that is not known yet.
+ListenOptions listen_options(const Address& address, const Security& security, const std::string& token,
+                             const NodeIdentity& own, const std::string& run_id);
+
 /// The reason why a hello of another program or run is refused; empty if it is not. An empty run in the
 /// hello, or in `run`, fits any.
 std::string refusal_of(const Hello& hello, const std::string& run);

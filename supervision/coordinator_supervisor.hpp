@@ -52,7 +52,7 @@ struct CoordinatorSetup {
   RecorderSinks sinks;
   std::shared_ptr<const MicroBatchProvider> batches;
   SpawnExecutors spawn_executors;
-  MemoryAccount* source_account = nullptr;  // token ids are charged to it
+  MemoryAccount* source_account = nullptr;  // the batch source's entries are charged to it
   caf::actor owner;                         // hears RunEnd
 };
 

@@ -8,24 +8,22 @@
 #include "supervision/cluster_plan.hpp"
 
 namespace zerolock {
+
 ExecutorRollCall::ExecutorRollCall(RollCallOptions options)
     : options_(std::move(options)),
       board_(
           std::make_shared<StatusBoard>("", std::vector<LayerRange>{}, WindowIndex{0}, options_.executors)),
       status_(board_),
       network_(std::make_unique<Network>()) {
-  ListenOptions listen;
-  listen.address = options_.listen;
-  listen.security = options_.security;
-  listen.welcome = {{NodeRole::coordinator, options_.name}, program_version, ""};
-  listen.token = options_.token;
   ListenEvents events;
   events.hello = [this](const Hello& hello) { return answer(hello); };
   events.accepted = [this](std::shared_ptr<Connection> connection, const Hello& hello) {
     accepted(connection, hello);
   };
   events.rejected = options_.note;
-  listener_ = network_->listen(std::move(listen), std::move(events));
+  listener_ = network_->listen(listen_options(options_.listen, options_.security, options_.token,
+                                              {NodeRole::coordinator, options_.name}, ""),
+                               std::move(events));
 }
 
 /// The network goes first: its events refer to all else.

@@ -23,19 +23,6 @@ enum Child : std::size_t { link_child, door_child, supervisor_child, child_count
 /// Sessions of a later placement of a stage are above all of an earlier one.
 constexpr int session_bits = 20;
 
-BoundaryTerms terms_of(const Assignment& assignment, bool token_ids) {
-  BoundaryTerms terms;
-  terms.limits.rows_max = assignment.rows_max;
-  terms.limits.sequences_max = assignment.sequences_max;
-  terms.limits.width = token_ids ? 0 : assignment.width;
-  terms.limits.vocabulary = assignment.vocabulary;
-  terms.limits.compute_type = scalar_type(assignment.settings.compute);
-  terms.wire_type = parse_wire_type(assignment.wire_type, "wire_type");
-  terms.depth = assignment.depth;
-  terms.buffer_bytes_max = assignment.buffer_bytes_max;
-  return terms;
-}
-
 /// Makes the backends' factory in the thread of the first stage that starts, and keeps it. A try that fails
 /// is made again by the next life of a worker.
 class PreparedOnce {
@@ -188,9 +175,9 @@ class ExecutorRoot final : public ExecutorRootActor::base {
       running.push_back({assignment.hosted[i], assignment.placements[i]});
     send(link_, running_atom::value, assignment.session, running);
     injector_ = injector_for(assignment);
-    door_ = spawn_boundary_door(*this, boundary_terms(assignment, false));
+    door_ = spawn_boundary_door(*this, boundary_terms(assignment, StageIndex{1}));
     children_.started(door_child, caf::actor_cast<caf::actor>(door_));
-    setup_.entrance->open(assignment.run_id, boundary_terms(assignment, false), setup_.plan.link,
+    setup_.entrance->open(assignment.run_id, boundary_terms(assignment, StageIndex{1}), setup_.plan.link,
                           assignment.downstreams, door_);
     ExecutorSetup executor;
     executor.card = setup_.plan.card;
@@ -210,8 +197,8 @@ class ExecutorRoot final : public ExecutorRootActor::base {
     setup_.plan.note("runs stage " + names + " of run " + assignment.run_id);
   }
 
-  [[nodiscard]] BoundaryTerms boundary_terms(const Assignment& assignment, bool token_ids) const {
-    BoundaryTerms terms = terms_of(assignment, token_ids);
+  [[nodiscard]] BoundaryTerms boundary_terms(const Assignment& assignment, StageIndex boundary) const {
+    BoundaryTerms terms = terms_of(assignment, boundary);
     terms.faults = link_faults_;
     return terms;
   }
@@ -303,7 +290,7 @@ class ExecutorRoot final : public ExecutorRootActor::base {
     if (!upstream.coordinator && link.upstream_known) {
       address = parse_address(upstream.address, "the upstream's address");
     }
-    link.terms = boundary_terms(assignment, boundary.value == 0);
+    link.terms = boundary_terms(assignment, boundary);
     link.network = setup_.network;
     link.dial =
         dial_to(address, {upstream.coordinator ? NodeRole::coordinator : NodeRole::executor, upstream.node},

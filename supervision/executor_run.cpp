@@ -20,11 +20,6 @@ std::uint64_t new_placement() {
 
 std::unique_ptr<Listener> listen_for_downstreams(const ExecutorPlan& plan, Network& network,
                                                  const std::shared_ptr<BoundaryEntrance>& entrance) {
-  ListenOptions listen;
-  listen.address = plan.listen;
-  listen.security = plan.security;
-  listen.welcome = {{NodeRole::executor, plan.name}, program_version, ""};
-  listen.token = plan.token;
   ListenEvents events;
   events.hello = [entrance](const Hello& hello) -> HelloAnswer {
     if (hello.purpose != ConnectionPurpose::boundary) return Refusal{"an executor only lets boundaries in"};
@@ -34,7 +29,9 @@ std::unique_ptr<Listener> listen_for_downstreams(const ExecutorPlan& plan, Netwo
     entrance->accepted(connection, hello);
   };
   events.rejected = plan.note;
-  return network.listen(std::move(listen), std::move(events));
+  return network.listen(
+      listen_options(plan.listen, plan.security, plan.token, {NodeRole::executor, plan.name}, ""),
+      std::move(events));
 }
 
 ExecutorEnd await_end(caf::scoped_actor& self, const ExecutorRootActor& root,

@@ -30,18 +30,15 @@ DialOptions probe_of(const RemoteClusterOptions& options, const ExecutorCard& ca
 RemoteCluster::RemoteCluster(RemoteClusterOptions options)
     : options_(std::move(options)), network_(std::make_shared<Network>()) {
   if (options_.board) status_ = std::make_unique<StatusServer>(options_.board);
-  ListenOptions listen;
-  listen.address = options_.listen;
-  listen.security = options_.security;
-  listen.welcome = {{NodeRole::coordinator, options_.name}, program_version, options_.run_id};
-  listen.token = options_.token;
   ListenEvents events;
   events.hello = [this](const Hello& hello) { return answer(hello); };
   events.accepted = [this](std::shared_ptr<Connection> connection, const Hello& hello) {
     accepted(connection, hello);
   };
   events.rejected = options_.note;
-  listener_ = network_->listen(std::move(listen), std::move(events));
+  listener_ = network_->listen(listen_options(options_.listen, options_.security, options_.token,
+                                              {NodeRole::coordinator, options_.name}, options_.run_id),
+                               std::move(events));
   public_address_ = listener_->address();
 }
 
@@ -120,10 +117,7 @@ ClusterOutcome RemoteCluster::run(const ClusterPlan& plan, const RemoteRun& run,
                                   const std::shared_ptr<const MicroBatchProvider>& batches,
                                   MemoryAccount& source_account, const std::function<bool()>& stop_requested,
                                   const ClusterObserver& observer) {
-  BoundaryTerms terms;
-  terms.limits = {run.common.rows_max, run.common.sequences_max, 0, run.common.vocabulary};
-  terms.depth = plan.depth;
-  terms.buffer_bytes_max = plan.buffer_bytes_max;
+  const BoundaryTerms terms = terms_of(run.common, StageIndex{0});
   const Neighbour coordinator{options_.name, true, public_address_.text(), {}};
   const auto spawn = [&](caf::local_actor& parent, const CoordinatorPorts& ports) -> ExecutorsActor {
     const auto door = spawn_boundary_door(parent, terms);

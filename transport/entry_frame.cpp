@@ -154,6 +154,10 @@ std::string_view to_string(WireType type) {
   return "unknown";
 }
 
+WireType exact_wire_type(at::ScalarType compute_type) {
+  return compute_type == at::kBFloat16 ? WireType::bf16 : WireType::fp32;
+}
+
 WireType parse_wire_type(std::string_view text, std::string_view where) {
   for (const WireType type : {WireType::fp32, WireType::bf16, WireType::int8}) {
     if (to_string(type) == text) return type;

@@ -20,6 +20,8 @@ enum class WireType : std::uint8_t {
   int8,  // each row times 127 / its largest magnitude, rounded to nearest; one fp32 scale for each row
 };
 std::string_view to_string(WireType type);
+/// The type in which hidden states of a compute type travel as they are.
+WireType exact_wire_type(at::ScalarType compute_type);
 /// "fp32", "bf16", "int8". Throws InputError that begins with `where`.
 WireType parse_wire_type(std::string_view text, std::string_view where);
 

@@ -72,6 +72,9 @@ class BenchMemoryCommand : public Command {
       }
     }
     options_.complete_model(table);
+    if (options_.settings.embed_at == EmbedAt::source) {
+      throw InputError("--embed-at", "bench memory measures stages that embed themselves; leave it away");
+    }
     if (options_.inner_head.kind == HeadKind::calibrated) {
       throw InputError("--head", "a calibrated readout is fitted to rows, and bench memory has none");
     }

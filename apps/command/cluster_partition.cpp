@@ -23,11 +23,12 @@ double with_two_digits(double value) {
 PlanningExecutor planning_executor(const ExecutorCard& card, double operations_per_second) {
   PlanningExecutor executor;
   executor.name = card.name;
-  executor.cores = std::clamp<std::uint64_t>(card.cores, 1, cores_max);
+  const std::uint64_t cores = std::clamp<std::uint64_t>(card.cores, 1, cores_max);
+  const std::uint64_t threads = std::clamp<std::uint64_t>(card.threads, 1, cores);
   const bool measured = card.gigaflops > 0 && card.gigaflops <= gigaflops_max;
-  const double rate =
-      measured ? card.gigaflops * 1e9 / static_cast<double>(executor.cores) : operations_per_second;
-  executor.operations_per_second = with_two_digits(rate);
+  const double rate = measured ? card.gigaflops * 1e9 / static_cast<double>(cores) : operations_per_second;
+  executor.stages_at_once = cores / threads;
+  executor.operations_per_second = with_two_digits(rate * static_cast<double>(threads));
   constexpr auto bytes_max = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
   executor.memory_bytes = static_cast<std::int64_t>(std::min(card.memory_bytes, bytes_max));
   executor.link_bytes_per_second = static_cast<double>(card.link_bytes_per_second);

@@ -5,10 +5,13 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <climits>
 #include <csignal>
 #include <cstdlib>
+#include <optional>
 #include <thread>
+#include <utility>
 
 #include "apps/command/cache_folder.hpp"
 #include "apps/command/cluster_options.hpp"
@@ -21,6 +24,7 @@
 #include "supervision/executor_run.hpp"
 #include "tensors/base/error.hpp"
 #include "tensors/base/sgemm.hpp"
+#include "tensors/planning/partitioner.hpp"
 #include "tensors/training/chunk_backend.hpp"
 #include "transport/weights/model_fetch.hpp"
 
@@ -68,7 +72,7 @@ class ExecutorCommand : public Command {
         [] { spdlog::warn("leaving the cluster; interrupt again to stop at once"); });
     ExecutorPlan plan = this->plan();
     plan.stop_requested = [&interrupts] { return interrupts.requested(); };
-    plan.card.gigaflops = gflops_.value_or(require_fast_sgemm()) * static_cast<double>(plan.card.cores);
+    plan.card.gigaflops = core_gigaflops(plan.card.threads) * static_cast<double>(plan.card.cores);
     ExecutorEnd end = run_executor(plan);
     while (end.rejoin && !interrupts.requested()) {
       spdlog::warn("{}; joining again without stages", end.failure);
@@ -81,6 +85,14 @@ class ExecutorCommand : public Command {
   }
 
  private:
+  /// Of each of the cores that compute a stage together.
+  [[nodiscard]] double core_gigaflops(std::uint64_t threads) const {
+    const double alone = require_fast_sgemm();
+    if (gflops_) return *gflops_;
+    if (threads == 1) return alone;
+    return measure_sgemm_gflops(static_cast<int>(threads)) / static_cast<double>(threads);
+  }
+
   void check_device() const {
     if (device_ == "cpu") return;
     const bool is_cuda = device_ == "cuda" || device_.rfind("cuda:", 0) == 0;
@@ -112,6 +124,7 @@ class ExecutorCommand : public Command {
         memory_limit_.empty() ? 0 : static_cast<std::uint64_t>(parse_bytes(memory_limit_, "--memory-limit"));
     plan.card.link_bytes_per_second = plan.link.bytes_per_second;
     plan.card.spare = spare_;
+    plan.card.threads = std::min(threads_, plan.card.cores);
     plan.work = work_ ? *work_ : cache() / "executors" / plan.name;
     DialOptions dial;
     dial.address = plan.coordinator;
@@ -162,17 +175,18 @@ class ExecutorCommand : public Command {
     fetch.dial.hello.run = assignment.run_id;
     for (const StageIndex stage : assignment.hosted) {
       fetch.layers.push_back(assignment.partition[stage.value]);
-      fetch.embeds = fetch.embeds || stage.value == 0;
+      fetch.embeds = fetch.embeds || assignment.settings.embeds(stage);
     }
     fetch.cache = cache() / "models";
     ModelFetchEvents events;
     events.stop_requested = preparation.give_up;
-    events.progress = [told = std::uint64_t{0}](std::uint64_t done, std::uint64_t all) mutable {
-      // At the start, at each tenth, and at the end.
-      const std::uint64_t tenth = all == 0 ? 10 : done * 10 / all;
-      if (done != 0 && tenth == told) return;
-      told = tenth;
-      spdlog::info("weights: {} of {} MiB are here", done >> 20U, all >> 20U);
+    events.progress = [told = std::optional<std::uint64_t>{}](std::uint64_t done, std::uint64_t all) mutable {
+      // At the start and at the end; of more than a few MiB at each tenth as well.
+      const std::uint64_t steps = std::clamp<std::uint64_t>(all >> 20U, 1, 10);
+      const std::uint64_t step = all == 0 ? steps : done * steps / all;
+      if (std::exchange(told, step) == step) return;
+      spdlog::info("weights: {} of {} are here", bytes_text(static_cast<std::int64_t>(done)),
+                   bytes_text(static_cast<std::int64_t>(all)));
     };
     return fetch_model(preparation.network, std::move(fetch), std::move(events));
   }

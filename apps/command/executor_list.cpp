@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::int64_t cores_max = 4096;
 constexpr double gflops_max = 1e9;
-const std::vector<std::string> executor_keys{"name", "memory", "cores", "gflops", "link"};
+const std::vector<std::string> executor_keys{"name", "memory", "cores", "threads", "gflops", "link"};
 
 /// One [[executor]] and where its keys stand.
 class ExecutorTable {
@@ -35,8 +35,8 @@ class ExecutorTable {
     }
   }
 
-  /// Rate 0 if the file does not say it.
-  [[nodiscard]] PlanningExecutor executor() const {
+  /// `operations_per_second`: of one core, if the file does not say it.
+  [[nodiscard]] PlanningExecutor executor(double operations_per_second) const {
     PlanningExecutor made;
     const auto name = text("name");
     if (!name || name->empty()) throw InputError(place(table_.source()), "an executor needs a name");
@@ -45,22 +45,24 @@ class ExecutorTable {
     if (const auto link = text("link")) {
       made.link_bytes_per_second = parse_bytes_per_second(*link, where("link"));
     }
-    if (const toml::node* node = table_.get("cores")) {
-      const auto cores = node->is_integer() ? node->value<std::int64_t>() : std::nullopt;
-      if (!cores || *cores < 1 || *cores > cores_max) {
-        throw InputError(where("cores"), "must be a whole number from 1 to " + std::to_string(cores_max));
-      }
-      made.cores = static_cast<std::uint64_t>(*cores);
-    }
-    made.operations_per_second = 0;
+    made.stages_at_once = count("cores", cores_max) / threads();
+    double rate = operations_per_second;
     if (const toml::node* node = table_.get("gflops")) {
       const auto gflops = node->is_number() ? node->value<double>() : std::nullopt;
       if (!gflops || !(*gflops > 0) || *gflops > gflops_max) {
         throw InputError(where("gflops"), "must be a number above 0 and at most " + number_text(gflops_max));
       }
-      made.operations_per_second = *gflops * 1e9;
+      rate = *gflops * 1e9;
     }
+    made.operations_per_second = rate * static_cast<double>(threads());
     return made;
+  }
+
+  [[nodiscard]] bool states_rate() const { return table_.contains("gflops"); }
+
+  /// Of each stage.
+  [[nodiscard]] std::uint64_t threads() const {
+    return count("threads", static_cast<std::int64_t>(count("cores", cores_max)));
   }
 
   [[nodiscard]] std::string where(const char* key) const {
@@ -69,6 +71,16 @@ class ExecutorTable {
   }
 
  private:
+  /// A whole number from 1 to `most`; 1 if the file does not say it.
+  [[nodiscard]] std::uint64_t count(const char* key, std::int64_t most) const {
+    const toml::node* node = table_.get(key);
+    if (node == nullptr) return 1;
+    const auto number = node->is_integer() ? node->value<std::int64_t>() : std::nullopt;
+    if (!number || *number < 1 || *number > most) {
+      throw InputError(where(key), "must be a whole number from 1 to " + std::to_string(most));
+    }
+    return static_cast<std::uint64_t>(*number);
+  }
   [[nodiscard]] std::string place(const toml::source_region& source) const {
     return file_ + " line " + std::to_string(source.begin.line);
   }
@@ -109,20 +121,17 @@ std::vector<PlanningExecutor> read_executors(const std::filesystem::path& file,
   if (tables == nullptr) throw InputError(file.string(), "has no [[executor]]");
   for (const toml::node& node : *tables) {
     const ExecutorTable table(*node.as_table(), file.string());
-    PlanningExecutor executor = table.executor();
+    PlanningExecutor executor = table.executor(operations_per_second);
     for (const PlanningExecutor& other : executors) {
       if (other.name == executor.name) {
         throw InputError(table.where("name"), "two executors are called '" + executor.name + "'");
       }
     }
-    if (executor.operations_per_second > 0) ++with_rate;
+    if (table.states_rate()) ++with_rate;
     executors.push_back(std::move(executor));
   }
   if (with_rate > 0 && with_rate < executors.size()) {
     throw InputError(file.string(), "gflops: give it for all executors or for none");
-  }
-  for (PlanningExecutor& executor : executors) {
-    if (with_rate == 0) executor.operations_per_second = operations_per_second;
   }
   return executors;
 }
@@ -130,7 +139,7 @@ std::vector<PlanningExecutor> read_executors(const std::filesystem::path& file,
 PlanningExecutor this_machine(double operations_per_second) {
   PlanningExecutor machine;
   machine.name = "this machine";
-  machine.cores = std::max(1U, std::thread::hardware_concurrency());
+  machine.stages_at_once = std::max(1U, std::thread::hardware_concurrency());
   machine.operations_per_second = operations_per_second;
   const auto pages = static_cast<std::int64_t>(::sysconf(_SC_PHYS_PAGES));
   machine.memory_bytes = std::max<std::int64_t>(pages, 0) * ::sysconf(_SC_PAGE_SIZE);

@@ -13,7 +13,8 @@ namespace zerolock {
 ///     [[executor]]
 ///     name = "laptop"        # required, no two alike
 ///     memory = "4GiB"        # for all its stages together; none: no limit
-///     cores = 2              # stages that it computes at once (1)
+///     cores = 2              # of which each stage takes one, or as many as `threads` says (1)
+///     threads = 1            # of each stage, as its executor's --threads (1)
 ///     gflops = 80            # fp32 products of one core; for all executors or for none
 ///     link = "1Gbit/s"       # none: its network does not count
 ///

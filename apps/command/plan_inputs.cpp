@@ -181,6 +181,7 @@ PlanInputs make_plan_inputs(const TrainOptions& options, const TrainingSources& 
   inputs.buffers.depth = static_cast<std::int64_t>(options.depth);
   inputs.buffers.bytes_max = static_cast<std::int64_t>(options.buffer_limit_mib) << 20;
   inputs.buffers.apart = apart;
+  inputs.buffers.source_embeds = options.settings.embed_at == EmbedAt::source;
   BatchPlanOptions batches = options.batch_plan_options();
   if (calibrates(options, stages)) batches.calibration_rows = options.calibration_rows;
   inputs.settings = options.stage_settings(stages, restricted_tokens(options, sources), 1);

@@ -40,6 +40,7 @@ PartitionTask partition_task(const PlanInputs& inputs, const std::vector<Plannin
   task.layers = inputs.sizes.config.layers;
   task.stages = inputs.stages;
   task.entry_bytes = inputs.entry_bytes(inputs.largest);
+  if (inputs.buffers.source_embeds) task.source_bytes = task.entry_bytes;
   task.executors = executors;
   task.fixed = fixed;
   task.cost = [&inputs, &costs](StageIndex index, const LayerRange& layers) {
@@ -75,14 +76,15 @@ std::string bound(const PartitionTask& task, const StagePlan& plan) {
                          layers_text(place.layers) + " take " + seconds_text(place.seconds) +
                          " of a micro-batch";
       if (place.shared_seconds == place.seconds) return text;
-      return text + ", " + seconds_text(place.shared_seconds) + " with its share of the " +
-             std::to_string(executor.cores) + (executor.cores == 1 ? " core" : " cores") + " of " +
-             executor.name;
+      return text + ", " + seconds_text(place.shared_seconds) + " with its share of " + executor.name +
+             ", which computes " + std::to_string(executor.stages_at_once) +
+             (executor.stages_at_once == 1 ? " stage" : " stages") + " at once";
     }
     if (place.receive_seconds == plan.slowest_seconds) {
-      return "the link into stage " + std::to_string(k) + " is the slowest: from " +
-             task.executors[plan.stages[k - 1].executor].name + " to " + executor.name + ", " +
-             bytes_text(task.entry_bytes) + " of a micro-batch take " + seconds_text(place.receive_seconds);
+      const std::string sender = k == 0 ? "the source" : task.executors[plan.stages[k - 1].executor].name;
+      return "the link into stage " + std::to_string(k) + " is the slowest: from " + sender + " to " +
+             executor.name + ", " + bytes_text(task.entry_bytes) + " of a micro-batch take " +
+             seconds_text(place.receive_seconds);
     }
   }
   ZEROLOCK_INVARIANT(false, "something is the slowest");
@@ -156,6 +158,10 @@ ordered_json plan_report(const PlanInputs& inputs, const std::vector<PlanningExe
                          {"why", why(task, plan, evenly)}};
   report["evenly_cut_slowest_seconds"] = evenly ? ordered_json(*evenly) : ordered_json();
   report["entry_bytes"] = inputs.entry_bytes(inputs.largest);
+  if (inputs.buffers.source_embeds) {
+    report["source"] = {{"embedding_bytes", inputs.sizes.embedding.stored_bytes},
+                        {"entry_bytes", inputs.entry_bytes(inputs.largest)}};
+  }
   report["notes"] = inputs.notes;
   return report;
 }
@@ -186,6 +192,12 @@ std::string plan_text(const ordered_json& report) {
       report["times"] == "measured"
           ? "by stages timed on this machine\n"
           : "by matrix products alone at the executors' rates: at most so fast (--measure times stages)\n";
+  if (report.contains("source")) {
+    const ordered_json& source = report["source"];
+    text += "source: embeds the rows with " + bytes_text(source["embedding_bytes"].get<std::int64_t>()) +
+            " of weights, and sends " + bytes_text(source["entry_bytes"].get<std::int64_t>()) +
+            " of a micro-batch to stage 0\n";
+  }
   return text + "train it so: --layers " + report["layers"].get<std::string>() + "\n";
 }
 

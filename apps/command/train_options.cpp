@@ -171,6 +171,9 @@ void declare_runtime(TrainOptions& options, OptionTable& table) {
                 {"bf16", WireType::bf16},
                 {"int8", WireType::int8}},
                "how hidden states travel between processes: as they are computed, or rounded");
+  table.choice("embed-at", options.settings.embed_at,
+               {{"stage", EmbedAt::stage}, {"source", EmbedAt::source}},
+               "who looks token ids up in the embedding: the first stage, or the process that has the rows");
   table.choice("schedule", options.schedule,
                {{"zerolock", TrainingSchedule::zerolock},
                 {"bp", TrainingSchedule::bp},
@@ -279,7 +282,7 @@ BatchPlanOptions TrainOptions::batch_plan_options() const {
 }
 
 WireType TrainOptions::hidden_state_wire_type() const {
-  return wire_type.value_or(settings.compute == ComputeType::bf16 ? WireType::bf16 : WireType::fp32);
+  return wire_type.value_or(exact_wire_type(scalar_type(settings.compute)));
 }
 
 bool TrainOptions::wire_rounds() const {

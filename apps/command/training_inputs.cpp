@@ -4,6 +4,7 @@
 
 #include "apps/command/stage_trial.hpp"
 #include "data/batch_plan.hpp"
+#include "data/embedded_batches.hpp"
 #include "data/label_answers.hpp"
 #include "tensors/base/error.hpp"
 #include "tensors/training/chunk_backend.hpp"
@@ -83,6 +84,10 @@ TrainingInputs open_training_inputs(const TrainOptions& options, const TrainingS
     batches.calibration_rows = options.calibration_rows;
   }
   inputs.batches = make_batch_plan(inputs.dataset, batches);
+  if (options.settings.embed_at == EmbedAt::source) {
+    inputs.batches =
+        make_embedded_batches(inputs.batches, inputs.model.files, scalar_type(options.settings.compute));
+  }
   inputs.settings = options.stage_settings(stages, restricted_tokens(options, sources),
                                            inputs.batches->last_window().value);
   inputs.reach = gradient_reach(options.schedule);

@@ -33,8 +33,8 @@ struct Entry {
   BatchPosition position;
   Incarnation producer;  // the life of the stage worker that made it; 0 for the batch source
   std::shared_ptr<const MicroBatchLayout> layout;
-  /// Boundary 0: token ids, int64 [rows]. Boundary k > 0: the hidden state of stage k-1, compute type [rows,
-  /// width].
+  /// Boundary 0: token ids, int64 [rows], unless the source embeds them. Else the hidden state that goes into
+  /// the stage, compute type [rows, width].
   at::Tensor payload;
 
   /// Bytes of the payload.

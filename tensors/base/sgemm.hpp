@@ -8,9 +8,9 @@
 
 namespace zerolock {
 
-/// GFLOP/s of a single-threaded fp32 product of 512 x 512 matrices through LibTorch: the best of a few runs
-/// (about 20 ms in all on a machine that does 100).
-double measure_sgemm_gflops();
+/// GFLOP/s of an fp32 product of 512 x 512 matrices through LibTorch, computed by so many threads together:
+/// the best of a few runs (about 20 ms in all on a machine that does 100).
+double measure_sgemm_gflops(int threads = 1);
 
 /// Below this a matrix product is certainly running on reference BLAS.
 inline constexpr double sgemm_gflops_min = 10.0;

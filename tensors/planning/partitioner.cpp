@@ -35,8 +35,8 @@ bool at_least_as_good(const PlanningExecutor& a, const PlanningExecutor& b) {
   const auto link = [](const PlanningExecutor& e) {
     return e.link_bytes_per_second == 0 ? HUGE_VAL : e.link_bytes_per_second;
   };
-  return a.cores >= b.cores && a.operations_per_second >= b.operations_per_second && memory(a) >= memory(b) &&
-         link(a) >= link(b);
+  return a.stages_at_once >= b.stages_at_once && a.operations_per_second >= b.operations_per_second &&
+         memory(a) >= memory(b) && link(a) >= link(b);
 }
 
 bool alike(const PlanningExecutor& a, const PlanningExecutor& b) {
@@ -67,8 +67,8 @@ std::vector<Kind> useful_kinds(const std::vector<PlanningExecutor>& executors, s
 
 /// Seconds of a stage whose executor gives each of its stages an equal share of its cores.
 double shared(double seconds, std::uint64_t hosted, const PlanningExecutor& executor) {
-  if (hosted <= executor.cores) return seconds;
-  return seconds * static_cast<double>(hosted) / static_cast<double>(executor.cores);
+  if (hosted <= executor.stages_at_once) return seconds;
+  return seconds * static_cast<double>(hosted) / static_cast<double>(executor.stages_at_once);
 }
 
 /// The costs of every stage and range that a partition can have.
@@ -143,7 +143,8 @@ std::pair<double, double> slowest_between(const PartitionTask& task, const std::
       link = std::min(link, kind.properties.link_bytes_per_second);
     }
   }
-  const double longest_receive = link == HUGE_VAL ? 0 : static_cast<double>(task.entry_bytes) / link;
+  const std::int64_t most_bytes = std::max(task.entry_bytes, task.source_bytes);
+  const double longest_receive = link == HUGE_VAL ? 0 : static_cast<double>(most_bytes) / link;
   const double all_on_one = most / slowest_rate * static_cast<double>(task.stages);
   constexpr double above_zero = 1e-9;
   return {std::max(fewest / fastest_rate, above_zero), std::max({all_on_one, longest_receive, above_zero})};
@@ -205,6 +206,12 @@ class Search {
     return rate == 0 ? 0 : static_cast<double>(task_.entry_bytes) / rate;
   }
 
+  /// Of an entry from the batch source, whose own link is as fast as it needs to be.
+  [[nodiscard]] double source_seconds(std::size_t to) const {
+    const double rate = kinds_[to].properties.link_bytes_per_second;
+    return rate == 0 ? 0 : static_cast<double>(task_.source_bytes) / rate;
+  }
+
  private:
   /// Adds stage k to a way of placing the stages before it, on the same executor or on any that is free.
   void extend(const Label* from, std::size_t parent, std::uint64_t k) {
@@ -219,7 +226,9 @@ class Search {
 
   void extend_on(const Label* from, std::size_t parent, std::uint64_t k, std::int64_t first, std::size_t kind,
                  bool shares) {
-    const double receive = from == nullptr || shares ? 0 : crossing_seconds(from->kind, kind);
+    const double receive = from == nullptr ? source_seconds(kind)
+                           : shares        ? 0
+                                           : crossing_seconds(from->kind, kind);
     const PlanningExecutor& host = kinds_[kind].properties;
     if (receive > bounds_[slowest]) return;
     Label label;
@@ -273,7 +282,7 @@ class Search {
 
   /// Whether a stage more on an executor of the kind may slow down those that are there.
   [[nodiscard]] bool hosted_counts(std::size_t kind) const {
-    return !last_ && kinds_[kind].properties.cores < task_.stages;
+    return !last_ && kinds_[kind].properties.stages_at_once < task_.stages;
   }
 
   /// Whether whatever can follow `b` can follow `a` just as well; both lead to the same state.
@@ -322,7 +331,7 @@ void check(const PartitionTask& task) {
   }
   ZEROLOCK_INVARIANT(task.fixed.empty() || task.fixed.size() == task.stages, "layers for each stage");
   for (const PlanningExecutor& executor : task.executors) {
-    ZEROLOCK_INVARIANT(executor.cores > 0 && executor.operations_per_second > 0 &&
+    ZEROLOCK_INVARIANT(executor.stages_at_once > 0 && executor.operations_per_second > 0 &&
                            executor.memory_bytes >= 0 && executor.link_bytes_per_second >= 0,
                        executor.name);
   }
@@ -345,7 +354,9 @@ StagePlan plan_of(const PartitionTask& task, const std::vector<Kind>& kinds, con
     place.executor = kind.members[taken[label.kind] - 1];
     place.seconds = cost.operations / task.executors[place.executor].operations_per_second;
     place.memory_bytes = cost.memory_bytes;
-    if (k > 0 && label.hosted == 1) {
+    if (k == 0) {
+      place.receive_seconds = search.source_seconds(label.kind);
+    } else if (label.hosted == 1) {
       place.receive_seconds = search.crossing_seconds(path[k - 1].kind, label.kind);
     }
     ++hosted[place.executor];
@@ -355,7 +366,7 @@ StagePlan plan_of(const PartitionTask& task, const std::vector<Kind>& kinds, con
   for (PlannedPlace& place : plan.stages) {
     const PlanningExecutor& host = task.executors[place.executor];
     place.shared_seconds = shared(place.seconds, hosted[place.executor], host);
-    const double all = sums[place.executor] / static_cast<double>(host.cores);
+    const double all = sums[place.executor] / static_cast<double>(host.stages_at_once);
     plan.period_seconds = std::max({plan.period_seconds, place.seconds, place.receive_seconds, all});
   }
   plan.slowest_seconds = path.back().criteria[slowest];

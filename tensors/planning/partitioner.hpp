@@ -20,8 +20,8 @@ struct StageCost {
 /// A device that can host stages, as it describes itself.
 struct PlanningExecutor {
   std::string name;
-  std::uint64_t cores = 1;           // stages that it computes at once, each at the full rate
-  double operations_per_second = 1;  // of one core
+  std::uint64_t stages_at_once = 1;  // that it computes, each at the full rate
+  double operations_per_second = 1;  // of one stage alone, by all its threads
   std::int64_t memory_bytes = 0;     // that all its stages together may use; 0: no limit
   double link_bytes_per_second = 0;  // each way; 0: does not count
 };
@@ -31,7 +31,8 @@ struct PartitionTask {
   std::uint64_t stages = 1;
   /// Asked at most once for each stage and range. A longer range that begins alike must not cost less.
   std::function<StageCost(StageIndex, const LayerRange&)> cost;
-  std::int64_t entry_bytes = 0;  // a micro-batch's hidden state on its way from one stage to the next
+  std::int64_t entry_bytes = 0;   // a micro-batch's hidden state on its way from one stage to the next
+  std::int64_t source_bytes = 0;  // of what the batch source sends to the first stage; 0: does not count
   std::vector<PlanningExecutor> executors;
   std::vector<LayerRange> fixed;  // the stages' layers, if they are not to be chosen: only the executors are
 };
@@ -40,9 +41,9 @@ struct PartitionTask {
 struct PlannedPlace {
   LayerRange layers;
   std::size_t executor = 0;    // its place in the task's list
-  double seconds = 0;          // of one micro-batch, alone on a core
-  double shared_seconds = 0;   // the same with an equal share of the cores, where stages are more than cores
-  double receive_seconds = 0;  // of its input across the slower of both executors' links; 0 within one
+  double seconds = 0;          // of one micro-batch, alone on its executor
+  double shared_seconds = 0;   // the same with an equal share, where stages are more than it computes at once
+  double receive_seconds = 0;  // of its input across the slower of both ends' links; 0 within one executor
   std::int64_t memory_bytes = 0;
 };
 
@@ -53,8 +54,8 @@ struct StagePlan {
   /// The longest of all shared_seconds and receive_seconds: what was minimised.
   double slowest_seconds = 0;
   /// From one micro-batch to the next when all stages are busy: the longest of every stage's seconds, every
-  /// receive, and every executor's sum of seconds divided by its cores. A core that waits for one stage works
-  /// for another, so this is at most slowest_seconds.
+  /// receive, and every executor's sum of seconds divided by its stages_at_once. A core that waits for one
+  /// stage works for another, so this is at most slowest_seconds.
   double period_seconds = 0;
 };
 

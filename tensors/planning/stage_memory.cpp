@@ -23,6 +23,7 @@ class StageWalk {
         element_(static_cast<std::int64_t>(c10::elementSize(scalar_type(settings.compute)))),
         wide_(settings.compute == ComputeType::fp64 ? 8 : 4),
         trained_(settings.trains(stage.stage)),
+        embeds_(settings.embeds(stage.stage)),
         own_(settings.loss.head_of(stage.stage, stage.stages)),
         previous_(previous_head(settings, stage.stage, stage.stages)) {}
 
@@ -74,6 +75,7 @@ class StageWalk {
   std::int64_t element_;
   std::int64_t wide_;
   bool trained_;
+  bool embeds_;
   const HeadSettings& own_;
   std::optional<PreviousHead> previous_;
   MemoryWalk walk_;
@@ -143,7 +145,7 @@ std::int64_t StageWalk::mapped_bytes() const {
   }
   const bool head_is_mapped = reads_rows() && !restricted() && held_in_file(model_.head, settings_.base);
   if (head_is_mapped) bytes += model_.head.stored_bytes;
-  if (stage_.first() && !(head_is_mapped && model_.config.tied_embeddings)) {
+  if (embeds_ && !(head_is_mapped && model_.config.tied_embeddings)) {
     bytes += model_.embedding.stored_bytes;
   }
   return bytes;
@@ -170,9 +172,9 @@ ChunkMemory StageWalk::chunk(const MicroBatchShape& shape, bool adapted) {
   return {model_.config, settings_, stage_.layers.count(), shape, adapted, walk_};
 }
 
-/// The first stage's input is its own.
+/// The input of a stage that embeds is its own.
 void StageWalk::embed(std::int64_t rows) {
-  if (!stage_.first()) return;
+  if (!embeds_) return;
   walk_.take(Component::activations, hidden_bytes(rows));
   if (settings_.compute != ComputeType::fp32) {
     walk_.touch(Component::activations, rows * model_.config.width * 4);
@@ -194,7 +196,7 @@ void StageWalk::calibrate() {
   chunk(shape, false).forward(false);
   walk_.touch(Component::activations, 2 * hidden_bytes(shape.supervised_rows));
   walk_.give(Component::buffers, hidden);
-  if (stage_.first()) walk_.give(Component::activations, hidden);
+  if (embeds_) walk_.give(Component::activations, hidden);
   if (stage_.last()) walk_.touch(Component::buffers, kept);  // handed over as one tensor
   if (fits_own || fits_previous) fit();
   walk_.give(Component::buffers, standing);
@@ -232,7 +234,7 @@ void StageWalk::train() {
     walk_.give(Component::loss, some);
     walk_.give(Component::activations, selected);
   }
-  if (stage_.first()) walk_.give(Component::activations, hidden);
+  if (embeds_) walk_.give(Component::activations, hidden);
   walk_.give(Component::buffers, standing + hidden);
 }
 
@@ -260,6 +262,16 @@ PlannedMemory stage_memory(const ModelSizes& model, const TrainingSettings& sett
   return StageWalk(model, settings, stage, load).run();
 }
 
+namespace {
+
+/// Whether a stage's account has what waits before it: entries of another process, or those that the batch
+/// source made in this one. Token ids are too small to count.
+bool holds_inputs(const RunBuffers& run, const PlannedStage& stage) {
+  return stage.first() ? run.source_embeds : run.apart;
+}
+
+}  // namespace
+
 HeldEntries entries_held(const RunBuffers& run, const PlannedStage& stage, std::int64_t entry_bytes) {
   // The scheduler's lead: whole windows that give each stage a micro-batch, and those of a checkpoint.
   const auto stages = static_cast<std::int64_t>(stage.stages);
@@ -271,7 +283,9 @@ HeldEntries entries_held(const RunBuffers& run, const PlannedStage& stage, std::
       std::max<std::int64_t>(run.bytes_max / std::max<std::int64_t>(entry_bytes, 1), 1);
   HeldEntries held;
   if (!stage.last()) held.outputs = std::min({lead, window + behind * run.depth + 1, bound + 1});
-  if (run.apart && !stage.first()) held.inputs = std::min({lead, window + run.depth, bound});
+  // The source of this process makes one more, and keeps it while credit lacks.
+  const std::int64_t made = stage.first() && !run.apart ? 1 : 0;
+  if (holds_inputs(run, stage)) held.inputs = std::min({lead, window + run.depth + made, bound + made});
   return held;
 }
 
@@ -281,7 +295,7 @@ HeldEntries entries_held_in_calibration(const RunBuffers& run, const PlannedStag
       std::max<std::int64_t>(run.bytes_max / std::max<std::int64_t>(entry_bytes, 1), 1);
   HeldEntries held;
   if (!stage.last()) held.outputs = std::min(run.calibration_micro_batches, bound) + 1;
-  if (run.apart && !stage.first()) held.inputs = std::min(run.calibration_micro_batches, bound);
+  if (holds_inputs(run, stage)) held.inputs = std::min(run.calibration_micro_batches, bound);
   return held;
 }
 

@@ -12,7 +12,7 @@ namespace zerolock {
 /// Hidden states that stand between stages.
 struct HeldEntries {
   std::int64_t outputs = 1;  // a stage's own, until every later stage's checkpoint covers them
-  std::int64_t inputs = 0;   // copies of those it received, where they come from another process
+  std::int64_t inputs = 0;   // those it received and nobody else holds: from another process, or the source
 };
 
 /// What a run asks of a stage, beside its numbers.
@@ -38,7 +38,8 @@ struct RunBuffers {
   std::int64_t depth = 4;              // micro-batches on their way across a boundary
   std::int64_t bytes_max = 1LL << 30;  // of a buffer
   std::int64_t calibration_micro_batches = 0;
-  bool apart = false;  // stages are in processes of their own
+  bool apart = false;          // stages are in processes of their own
+  bool source_embeds = false;  // hidden states cross boundary 0
 };
 
 /// The most that can stand there at a time, by the rules of buffers and scheduler.

@@ -93,7 +93,7 @@ double StageTimes::measure(const Kind& kind, std::int64_t layers) const {
   }
   std::vector<Entry> entries = micro_batches_;
   for (Entry& entry : entries) {
-    if (!kind.first) entry.payload = random_hidden(entry.layout->rows(), model->config(), settings_);
+    if (!embeds(kind)) entry.payload = random_hidden(entry.layout->rows(), model->config(), settings_);
   }
   const auto count = static_cast<double>(entries.size());
   WindowIndex window;
@@ -114,7 +114,7 @@ double StageTimes::measure(const Kind& kind, std::int64_t layers) const {
 void StageTimes::measure_ends(const Kind& kind, StageSeconds& seconds) const {
   const c10::InferenceMode guard;
   const auto count = static_cast<double>(micro_batches_.size());
-  if (kind.first) {
+  if (embeds(kind)) {
     const StoredTensor embedding = model_->tensor("model.embed_tokens.weight");
     seconds.embedding = seconds_of([&] {
                           for (const Entry& entry : micro_batches_) {

@@ -47,6 +47,7 @@ class StageTimes {
     bool trained = false;
     auto operator<=>(const Kind&) const = default;
   };
+  [[nodiscard]] bool embeds(const Kind& kind) const { return kind.first && settings_.embeds(StageIndex{0}); }
   [[nodiscard]] StageSeconds measure(const Kind& kind) const;
   [[nodiscard]] double measure(const Kind& kind, std::int64_t layers) const;
   void measure_ends(const Kind& kind, StageSeconds& seconds) const;

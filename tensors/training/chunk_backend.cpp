@@ -53,6 +53,7 @@ class ChunkBackend final : public StageBackend {
         settings_(settings),
         type_(scalar_type(settings.compute)),
         first_(stage.value == 0),
+        embeds_(settings.embeds(stage)),
         last_(stage.value + 1 == partition.size()),
         has_loss_(last_ || reach == GradientReach::stage),
         reach_(reach),
@@ -63,7 +64,7 @@ class ChunkBackend final : public StageBackend {
         optimizer_(settings.optimizer, trainable_tensors()) {
     if (!trained_) freeze();
     if (reach_ == GradientReach::stashed) stash_.emplace(chunk_.lora_pairs());
-    if (first_) embedding_ = model->tensor("model.embed_tokens.weight");
+    if (embeds_) embedding_ = model->tensor("model.embed_tokens.weight");
     charge_mapped_weights(*model);
     opening_.end();
   }
@@ -113,11 +114,12 @@ class ChunkBackend final : public StageBackend {
   TrainingSettings settings_;
   at::ScalarType type_;
   bool first_;
+  bool embeds_;
   bool last_;
   bool has_loss_;
   GradientReach reach_;
   bool trained_;
-  StoredTensor embedding_;  // of the first stage
+  StoredTensor embedding_;  // of the first stage, if it embeds
   Chunk chunk_;
   StageReadout readout_;
   std::vector<TrainableTensor> adapter_;  // the LoRA tensors; without gradients if the stage is not trained
@@ -154,7 +156,7 @@ void ChunkBackend::charge_mapped_weights(const ModelFiles& model) {
   const std::optional<StorageFormat> format = base_format(settings_.base);
   const bool head_is_mapped = readout_.reads_model_rows() && (!format || *format == model.head().format());
   if (head_is_mapped) charged_bytes_ += static_cast<std::int64_t>(model.head().stored_bytes());
-  if (first_ && !(head_is_mapped && model.config().tied_embeddings)) {
+  if (embeds_ && !(head_is_mapped && model.config().tied_embeddings)) {
     charged_bytes_ += static_cast<std::int64_t>(embedding_.stored_bytes());
   }
   account_.add(MemoryComponent::weights, charged_bytes_);
@@ -163,9 +165,9 @@ void ChunkBackend::charge_mapped_weights(const ModelFiles& model) {
 at::Tensor ChunkBackend::input_of(const Entry& entry) const {
   ZEROLOCK_INVARIANT(entry.layout != nullptr, to_string(entry.position));
   ZEROLOCK_INVARIANT(entry.payload.size(0) == entry.layout->rows(), "the payload has the layout's rows");
-  at::Tensor input = first_ ? embed(embedding_, entry.payload, type_) : entry.payload;
+  at::Tensor input = embeds_ ? embed(embedding_, entry.payload, type_) : entry.payload;
   // Whoever holds the weights in another format wants the file's pages out of the way.
-  if (first_ && settings_.base != BaseFormat::keep) embedding_.release();
+  if (embeds_ && settings_.base != BaseFormat::keep) embedding_.release();
   ZEROLOCK_INVARIANT(input.scalar_type() == type_, "hidden states come in the compute type");
   return input;
 }

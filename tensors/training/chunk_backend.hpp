@@ -16,10 +16,11 @@
 namespace zerolock {
 
 /// Builds stage `stage` of the partition (contiguous ranges that cover all layers). The first stage embeds
-/// token ids. LoRA weights start from the seed and the layer's name alone, so they do not depend on the
-/// partition. Where the gradient reaches beyond the stage, only the last one has a head and a loss, which
-/// must be frozen and the task's alone, and all stages are trained alike, without clipping. `account` must
-/// outlive the backend. Throws InputError if model, settings and reach do not fit.
+/// token ids, unless the settings say that the source does. LoRA weights start from the seed and the layer's
+/// name alone, so they do not depend on the partition. Where the gradient reaches beyond the stage, only the
+/// last one has a head and a loss, which must be frozen and the task's alone, and all stages are trained
+/// alike, without clipping. `account` must outlive the backend. Throws InputError if model, settings and
+/// reach do not fit.
 std::unique_ptr<StageBackend> make_chunk_backend(std::shared_ptr<const ModelFiles> model, StageIndex stage,
                                                  const std::vector<LayerRange>& partition,
                                                  const TrainingSettings& settings, MemoryAccount& account,

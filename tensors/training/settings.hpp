@@ -35,6 +35,9 @@ enum class OptimizerKind { adamw, sgd };
 enum class ScheduleKind { constant, cosine, inverse_sqrt };
 enum class ComputeType { fp32, bf16, fp64 };
 c10::ScalarType scalar_type(ComputeType type);
+/// Who turns token ids into the first stage's input: that stage, or the batch source, so that ids stay where
+/// the rows are. The numbers are the same.
+enum class EmbedAt { stage, source };
 /// How frozen weights are held: as their file has them, or converted when the stage opens.
 enum class BaseFormat { keep, fp32, bf16, q8_0, q4_1 };
 
@@ -107,10 +110,13 @@ struct TrainingSettings {
   std::optional<std::set<std::uint64_t>> trained_stages;
   /// Calibration keeps the first so many supervised rows: the bound of its memory.
   std::int64_t calibration_rows_max = 4096;
+  EmbedAt embed_at = EmbedAt::stage;
 
   [[nodiscard]] bool trains(StageIndex stage) const {
     return !trained_stages || trained_stages->contains(stage.value);
   }
+  /// Whether a stage receives token ids, and looks them up in the embedding itself.
+  [[nodiscard]] bool embeds(StageIndex stage) const { return stage.value == 0 && embed_at == EmbedAt::stage; }
   /// Throws InputError that names the first setting out of its range, for a run of so many stages.
   void check(std::uint64_t stages) const;
 };

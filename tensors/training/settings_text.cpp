@@ -89,6 +89,16 @@ const char* word(ComputeType value) {
   return nullptr;
 }
 
+const char* word(EmbedAt value) {
+  switch (value) {
+    case EmbedAt::stage:
+      return "stage";
+    case EmbedAt::source:
+      return "source";
+  }
+  return nullptr;
+}
+
 const char* word(BaseFormat value) {
   switch (value) {
     case BaseFormat::keep:
@@ -159,7 +169,8 @@ void visit_fields(OptimizerSettings& settings, Visit& visit) {
 
 template <class Visit>
 void visit_fields(TrainingSettings& settings, Visit& visit) {
-  auto& [lora, loss, optimizer, compute, base, recompute, seed, trained_stages, calibration_rows] = settings;
+  auto& [lora, loss, optimizer, compute, base, recompute, seed, trained_stages, calibration_rows, embed_at] =
+      settings;
   visit("lora", lora);
   visit("loss", loss);
   visit("optimizer", optimizer);
@@ -169,6 +180,7 @@ void visit_fields(TrainingSettings& settings, Visit& visit) {
   visit("seed", seed);
   visit("trained_stages", trained_stages);
   visit("calibration_rows_max", calibration_rows);
+  visit("embed_at", embed_at);
 }
 
 /// Turns a structure's fields into an object.

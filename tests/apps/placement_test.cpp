@@ -1,11 +1,15 @@
 // The same training with stages as threads, as processes, and as executors that join a coordinator.
 
-#include <catch2/catch.hpp>
+#include <ATen/ATen.h>
+
 #include <csignal>
 #include <nlohmann/json.hpp>
 
 #include "command_process.hpp"
+#include "tensors/files/model_files.hpp"
 #include "tiny_model.hpp"
+
+#include <catch2/catch.hpp>
 
 using namespace zerolock::testing;
 using nlohmann::json;
@@ -45,6 +49,66 @@ TEST_CASE("processes are calibrated with the bits that threads are") {
       run_zerolock(place.train("p", recipe + std::vector<std::string>{"--placement", "processes"})));
   CHECK(threads["recipe"].dump().find("calibrated") != std::string::npos);
   CHECK(processes["adapter_sha256"] == threads["adapter_sha256"]);
+}
+
+TEST_CASE("whoever embeds, the bits are the same") {
+  const TinyWorkplace place;
+  const auto trained = [&place](const std::string& out, const std::vector<std::string>& more) {
+    return summary_of(run_zerolock(place.train(out, std::vector<std::string>{"--json"} + more)));
+  };
+  const std::vector<std::string> source{"--embed-at", "source"};
+  const std::vector<std::string> processes{"--placement", "processes"};
+  const json stage = trained("stage", {});
+  const json threads = trained("threads", source);
+  CHECK(threads["adapter_sha256"] == stage["adapter_sha256"]);
+  const auto weights = [](const json& summary) {
+    return summary["stages"][0]["peak_bytes"]["weights"].get<std::int64_t>();
+  };
+  CHECK(weights(threads) == weights(stage) - std::int64_t{320} * 64 * 4);
+  CHECK(trained("processes", source + processes)["adapter_sha256"] == stage["adapter_sha256"]);
+  // Calibration goes the same way; what is embedded is not rounded, and whose process dies is fed again.
+  const std::vector<std::string> recipe{"--recipe", "auto", "--wire-type", "int8"};
+  const json rounded = trained("rounded", recipe + processes);
+  write_text(place.path("night.toml"),
+             "[[fault]]\nkind = \"sigkill\"\nstage = 0\nwindow = 3\nmicro_batch = 0\nat = \"forward-end\"\n");
+  const CommandOutput killed = run_zerolock(place.train(
+      "killed", recipe + processes + source +
+                    std::vector<std::string>{"--json", "--faults", place.text_path("night.toml")}));
+  CHECK(summary_of(killed)["adapter_sha256"] == rounded["adapter_sha256"]);
+  CHECK(killed.err.find("executor stage-0000") != std::string::npos);
+}
+
+TEST_CASE("executors whose source embeds fetch no embedding") {
+  const TinyWorkplace place;
+  const json threads = summary_of(run_zerolock(place.train("threads", {"--json", "--stages", "1"})));
+  std::vector<std::string> job = place.train("network", {"--json", "--stages", "1", "--listen", "127.0.0.1:0",
+                                                         "--token", "secret", "--embed-at", "source"});
+  job.front() = "coordinator";
+  CommandProcess coordinator(job);
+  REQUIRE(coordinator.wait_for_error_text("waiting at "));
+  const std::string said = coordinator.error_text();
+  const std::string address = said.substr(said.find("waiting at ") + 11);
+  const CommandOutput executor =
+      run_zerolock({"executor", "--join", address.substr(0, address.find(' ')), "--name", "a", "--token",
+                    "secret", "--cache", place.text_path("cache")});
+  INFO(executor.err);
+  CHECK(executor.status == 0);
+  CHECK(summary_of(coordinator.finish())["adapter_sha256"] == threads["adapter_sha256"]);
+  // What was not fetched is a hole of zeros in the cached file.
+  std::string embedding;
+  {
+    const auto files = zerolock::ModelFiles::open(place.model());
+    const at::Tensor rows = files->tensor("model.embed_tokens.weight").expand();
+    embedding.assign(reinterpret_cast<const char*>(rows.data_ptr<float>()), 4096);
+  }
+  bool found_weights = false;
+  for (const auto& file : std::filesystem::recursive_directory_iterator(place.path("cache"))) {
+    if (file.path().extension() != ".safetensors") continue;
+    found_weights = true;
+    CHECK(read_text(file.path()).find(embedding) == std::string::npos);
+    CHECK(read_text(place.path("model") / file.path().filename()).find(embedding) != std::string::npos);
+  }
+  CHECK(found_weights);
 }
 
 TEST_CASE("a run of processes is stopped and goes on, also as threads") {

@@ -114,6 +114,51 @@ TEST_CASE("a plan for executors names them, and refuses what does not fit") {
   check_refused(base, "more than its 64 KiB");
 }
 
+TEST_CASE("stages take as many of an executor's cores as they have threads") {
+  const TinyWorkplace place;
+  const std::string file = place.text_path("executors.toml");
+  const auto planned = [&](const std::string& keys) {
+    write_text(file, "[[executor]]\nname = \"a\"\ngflops = 1\n" + keys);
+    return plan({"--model", place.model(), "--executors", file, "--layers", "3,3"});
+  };
+  const nlohmann::json one = planned("");
+  const nlohmann::json four = planned("cores = 4\n");
+  const nlohmann::json twice_two = planned("cores = 4\nthreads = 2\n");
+  const nlohmann::json all = planned("cores = 4\nthreads = 4\n");
+  const double seconds = one["stages"][0]["seconds"].get<double>();
+  const auto close_to = [](double value) { return Approx(value).epsilon(1e-6); };
+  CHECK(four["stages"][0]["seconds"].get<double>() == seconds);
+  CHECK(four["slowest_seconds"].get<double>() == close_to(one["slowest_seconds"].get<double>() / 2));
+  CHECK(twice_two["stages"][0]["seconds"].get<double>() == close_to(seconds / 2));
+  CHECK(twice_two["slowest_seconds"].get<double>() == close_to(four["slowest_seconds"].get<double>() / 2));
+  CHECK(all["stages"][0]["seconds"].get<double>() == close_to(seconds / 4));
+  CHECK(all["slowest_seconds"].get<double>() == close_to(twice_two["slowest_seconds"].get<double>()));
+  CHECK(one["why"].get<std::string>().find("its share of a, which computes 1 stage at once") !=
+        std::string::npos);
+}
+
+TEST_CASE("a source that embeds takes the embedding off the first stage, and needs the link") {
+  const TinyWorkplace place;
+  const std::string file = place.text_path("executors.toml");
+  write_text(file, "[[executor]]\nname = \"a\"\nlink = \"1MB/s\"\n");
+  const std::vector<std::string> base{"--model", place.model(), "--executors", file, "--layers", "3,3"};
+  const nlohmann::json stage = plan(base);
+  const nlohmann::json source = plan(base + std::vector<std::string>{"--embed-at", "source"});
+  CHECK_FALSE(stage.contains("source"));
+  const std::int64_t embedding = source["source"]["embedding_bytes"];
+  CHECK(embedding == 320 * 64 * 4);
+  CHECK(source["source"]["entry_bytes"] == 8 * 128 * 64 * 4);
+  CHECK(source["stages"][0]["peak_bytes"]["weights"].get<std::int64_t>() ==
+        stage["stages"][0]["peak_bytes"]["weights"].get<std::int64_t>() - embedding);
+  CHECK(source["stages"][1]["peak_bytes"] == stage["stages"][1]["peak_bytes"]);
+  CHECK(stage["stages"][0]["receive_seconds"] == 0.0);
+  CHECK(source["stages"][0]["receive_seconds"].get<double>() == Approx(8 * 128 * 64 * 4 / 1e6));
+  const CommandOutput table = run_zerolock(std::vector<std::string>{"plan"} + base +
+                                           std::vector<std::string>{"--embed-at", "source"});
+  CHECK(table.out.find("source: embeds the rows with 80 KiB of weights, and sends 256 KiB of a") !=
+        std::string::npos);
+}
+
 TEST_CASE("stages can be timed instead of counted") {
   const TinyWorkplace place;
   const nlohmann::json report =
@@ -143,6 +188,8 @@ TEST_CASE("executor files are checked key by key") {
           "line 3: memory: '4 gigs' is not a number above 0");
   refused("[[executor]]\nname = \"a\"\nmemory = 4\n", "line 3: memory: must be a string");
   refused("[[executor]]\nname = \"a\"\ncores = 0\n", "line 3: cores: must be a whole number from 1 to 4096");
+  refused("[[executor]]\nname = \"a\"\ncores = 2\nthreads = 3\n",
+          "line 4: threads: must be a whole number from 1 to 2");
   refused("[[executor]]\nname = \"a\"\ngflops = -1\n", "line 3: gflops: must be a number above 0");
   refused("[[executor]]\nname = \"a\"\nlink = \"fast\"\n", "line 3: link: 'fast' is not a number above 0");
   refused("[[executor]]\nname = \"a\"\n[[executor]]\nname = \"a\"\n",

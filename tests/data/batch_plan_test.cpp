@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "data/batch_plan.hpp"
+#include "data/embedded_batches.hpp"
 #include "tensors/base/error.hpp"
 
 namespace zerolock {
@@ -214,6 +215,30 @@ TEST_CASE("Numbers out of range are refused", "[batch_plan]") {
   CHECK_THROWS_AS(plan->make({WindowIndex{0}, 0}), std::logic_error);
   CHECK_THROWS_AS(plan->make({WindowIndex{2}, 0}), std::logic_error);
   CHECK_THROWS_AS(plan->make({WindowIndex{1}, 1}), std::logic_error);
+}
+
+TEST_CASE("Embedded batches are those of the plan with the embedding's rows for token ids", "[batch_plan]") {
+  const std::filesystem::path fixtures = ZEROLOCK_TEST_FIXTURES;
+  const auto model = ModelFiles::open(fixtures / "models/tiny-llama");
+  const at::Tensor rows = model->tensor("model.embed_tokens.weight").expand();
+  const auto plan = make_batch_plan(numbered(12), {.batch = 2, .accumulate = 2, .calibration_rows = 3});
+  const auto embedded = make_embedded_batches(plan, model, at::kFloat);
+  CHECK(embedded->last_window() == plan->last_window());
+  for (WindowIndex window{0}; window <= plan->last_window(); window = window.next()) {
+    REQUIRE(embedded->micro_batches(window) == plan->micro_batches(window));
+    for (std::uint64_t i = 0; i < plan->micro_batches(window); ++i) {
+      const Entry ids = plan->make({window, i});
+      const Entry entry = embedded->make({window, i});
+      CHECK(entry.position == ids.position);
+      CHECK(entry.producer == ids.producer);
+      CHECK(entry.layout->targets == ids.layout->targets);
+      CHECK(entry.layout->sequence_offsets == ids.layout->sequence_offsets);
+      CHECK(entry.payload.equal(rows.index_select(0, ids.payload)));
+      CHECK(entry.payload.equal(embedded->make({window, i}).payload));
+    }
+  }
+  CHECK(make_embedded_batches(plan, model, at::kBFloat16)->make({WindowIndex{1}, 0}).payload.scalar_type() ==
+        at::kBFloat16);
 }
 
 TEST_CASE("Omega holds the rows before supervised tokens and never crosses a sequence", "[batch_plan]") {

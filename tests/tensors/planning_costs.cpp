@@ -138,6 +138,7 @@ std::vector<Case> every_case() {
     s.loss.alpha = 0.5;
     s.loss.form = LossForm::target_divergence;
   });
+  add("embedded at the source", [](auto& s) { s.embed_at = EmbedAt::source; });
   add("SGD", [](auto& s) { s.optimizer.kind = OptimizerKind::sgd; });
   add("fp32 base", [](auto& s) { s.base = BaseFormat::fp32; });
   add("q8_0 base", [](auto& s) { s.base = BaseFormat::q8_0; });
@@ -146,6 +147,12 @@ std::vector<Case> every_case() {
 
 std::vector<LayerRange> three_stages() {
   return partition_of({1, 4, 6});
+}
+
+/// What crosses boundary 0.
+at::Tensor input_of(const ModelFiles& model, const TrainingSettings& settings, const MicroBatch& batch) {
+  if (settings.embeds(StageIndex{0})) return batch.ids;
+  return embed(model.tensor("model.embed_tokens.weight"), batch.ids, scalar_type(settings.compute));
 }
 
 /// Runs stage after stage on one micro-batch, calibrated with it first where that is needed.
@@ -157,7 +164,7 @@ struct Run {
     std::vector<StageState> saved;  // stands while training goes on, as a checkpoint's copy does
     for (std::size_t k = 0; k < 3; ++k) saved.push_back(stages.backend(k).state());
     start_gemm_clock();
-    at::Tensor payload = batch.ids;
+    at::Tensor payload = input_of(*model, settings, batch);
     for (std::size_t k = 0; k < 3; ++k) {
       const double before = gemm_use().flops;
       payload = stages.backend(k).begin({{WindowIndex{1}, 0}, Incarnation{1}, batch.layout, payload});
@@ -281,6 +288,13 @@ TEST_CASE("what stands between stages is bounded by windows, depth and the buffe
   run.apart = true;
   CHECK(entries_held(run, stage(2), 1000).inputs == 8);
   CHECK(entries_held(run, stage(0), 1000).inputs == 0);
+  run.source_embeds = true;
+  CHECK(entries_held(run, stage(0), 1000).inputs == 8);
+  run.apart = false;
+  CHECK(entries_held(run, stage(0), 1000).inputs == 9);  // one more is made, and waits for credit
+  CHECK(entries_held(run, stage(1), 1000).inputs == 0);
+  run.source_embeds = false;
+  run.apart = true;
   run.bytes_max = 3000;
   CHECK(entries_held(run, stage(0), 1000).outputs == 4);
   CHECK(entries_held(run, stage(2), 1000).inputs == 3);

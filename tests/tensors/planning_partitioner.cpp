@@ -31,13 +31,17 @@ Judgement judge(const PartitionTask& task, const std::vector<LayerRange>& ranges
       const StageCost cost = task.cost(StageIndex{k}, ranges[k]);
       const double seconds = cost.operations / executor.operations_per_second;
       bytes += static_cast<double>(cost.memory_bytes);
-      judgement[1] =
-          std::max(judgement[1], seconds * std::max(1.0, hosted / static_cast<double>(executor.cores)));
+      judgement[1] = std::max(judgement[1],
+                              seconds * std::max(1.0, hosted / static_cast<double>(executor.stages_at_once)));
       judgement[2] += seconds * seconds;
     }
     if (executor.memory_bytes > 0) {
       judgement[0] = std::max(judgement[0], bytes - static_cast<double>(executor.memory_bytes));
     }
+  }
+  const double into_first = task.executors[hosts[0]].link_bytes_per_second;
+  if (into_first > 0) {
+    judgement[1] = std::max(judgement[1], static_cast<double>(task.source_bytes) / into_first);
   }
   for (std::size_t k = 1; k < hosts.size(); ++k) {
     if (hosts[k] == hosts[k - 1]) continue;
@@ -123,10 +127,11 @@ PartitionTask random_task(std::mt19937_64& random) {
     return sum;
   };
   task.entry_bytes = pick(1, 64);
+  if (pick(0, 1) == 1) task.source_bytes = task.entry_bytes;
   for (std::int64_t e = pick(1, 4); e > 0; --e) {
     PlanningExecutor executor;
     executor.name = "device" + std::to_string(e);
-    executor.cores = static_cast<std::uint64_t>(1) << pick(0, 2);
+    executor.stages_at_once = static_cast<std::uint64_t>(1) << pick(0, 2);
     executor.operations_per_second = static_cast<double>(1 << pick(0, 3));
     executor.memory_bytes = pick(0, 2) == 0 ? 0 : pick(10, 60);
     executor.link_bytes_per_second = pick(0, 1) == 0 ? 0 : static_cast<double>(1 << pick(0, 4));
@@ -249,6 +254,17 @@ TEST_CASE("a slow link is avoided by sharing an executor, unless it is faster al
   CHECK(plan.stages[0].executor != plan.stages[1].executor);
   CHECK(plan.stages[1].receive_seconds == 5);
   CHECK(plan.period_seconds == 5);
+}
+
+TEST_CASE("what the source sends is received by a fast link, if it is hidden states") {
+  auto task = uniform_task(8, 1, {{"a", 1, 2, 0, 1}, {"b", 1, 1, 0, 10}});
+  CHECK(best_plan(task).stages[0].executor == 0);
+  CHECK(best_plan(task).stages[0].receive_seconds == 0);
+  task.source_bytes = 20;
+  const StagePlan plan = best_plan(task);
+  CHECK(plan.stages[0].executor == 1);
+  CHECK(plan.stages[0].receive_seconds == 2);
+  CHECK(plan.period_seconds == 8);
 }
 
 TEST_CASE("what does not fit is refused with the executor and what it lacks") {

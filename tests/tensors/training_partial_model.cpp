@@ -41,6 +41,37 @@ TEST_CASE("a stage trains on its parts of the model as it does on the whole, bit
   }
 }
 
+TEST_CASE("a first stage whose source embeds needs no embedding, and trains the same bits") {
+  TrainingSettings settings;
+  settings.loss.alpha = 0.5;
+  settings.loss.first_chunk_consistency = true;
+  const MicroBatch batch = reference_batches().front();
+  const BatchPosition position{WindowIndex{1}, 0};
+  for (const std::string& kind : model_kinds) {
+    INFO(kind);
+    const ServedModel served(kind);
+    SequentialStages whole(served.files, served.partition, settings);
+    const auto reports = whole.train_window({batch}, WindowIndex{1}).front();
+    const TemporaryFolder cache;
+    PartialModel partial(cache.path(), served.parts.manifest(served.partition[0], false));
+    fetch(served.parts, partial);
+    const auto files = partial.open();
+    CHECK(files->contains("model.embed_tokens.weight") == files->config().tied_embeddings);
+    TrainingSettings without = settings;
+    without.embed_at = EmbedAt::source;
+    MemoryAccount account;
+    const auto backend = make_chunk_backend(files, StageIndex{0}, served.partition, without, account);
+    const at::Tensor embedded =
+        embed(served.files->tensor("model.embed_tokens.weight"), batch.ids, at::kFloat);
+    CHECK(backend->begin({position, Incarnation{0}, batch.layout, embedded}).equal(whole.hidden()[0]));
+    CHECK(backend->finish(position).loss == reports[0].loss);
+    CHECK(backend->step(WindowIndex{1}).gradient_norm == whole.steps()[0].gradient_norm);
+    for (const auto& [name, tensor] : whole.backend(0).state().tensors) {
+      CHECK(backend->state().tensors.at(name).equal(tensor));
+    }
+  }
+}
+
 TEST_CASE("a stage does not open with another stage's parts") {
   const ServedModel served("folder");
   const TemporaryFolder cache;

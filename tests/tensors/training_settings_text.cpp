@@ -53,6 +53,7 @@ TrainingSettings unusual_settings() {
   settings.seed = std::numeric_limits<std::uint64_t>::max();
   settings.trained_stages = {0, 2, std::numeric_limits<std::uint64_t>::max()};
   settings.calibration_rows_max = 123;
+  settings.embed_at = EmbedAt::source;
   return settings;
 }
 
