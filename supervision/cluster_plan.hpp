@@ -41,6 +41,9 @@ struct ClusterPlan {
   /// This session's journal, of a coordinator that has not come to an end: its executors may still be at
   /// work, and go on. The windows of the plan are then those of the session.
   std::optional<JournalState> recovers;
+  /// The node that each stage was on in an earlier session, all of them or none: where all of these nodes
+  /// have joined, the stages go there again.
+  std::vector<std::string> hosts_before;
   std::uint64_t restarts_max = 5;  // of one stage within restart_period, then the run stops with the causes
   std::chrono::seconds restart_period{60};
   std::chrono::milliseconds hang_after{30'000};  // no compute step is given up before

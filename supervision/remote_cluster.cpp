@@ -170,12 +170,13 @@ RemoteExecutorsSetup RemoteCluster::executors_setup(const ClusterPlan& plan, con
   for (const auto& [node, stages] : run.places) {
     if (!stages.empty()) setup.awaited.insert(node);
   }
-  setup.spread = [stages = plan.stages, places = run.places](const std::vector<ExecutorCard>& cards) {
+  setup.spread = [stages = plan.stages, places = run.places,
+                  hosts_before = run.spread_anew ? std::vector<std::string>{} : plan.hosts_before](
+                     const std::vector<ExecutorCard>& cards) {
     if (!places.empty()) return places;
-    const auto spread = spread_stages(stages, cards.size());
-    PlannedPlaces named;
-    for (std::size_t i = 0; i < cards.size(); ++i) named.emplace_back(cards[i].name, spread[i]);
-    return named;
+    std::vector<std::string> names;
+    for (const ExecutorCard& card : cards) names.push_back(card.name);
+    return places_on(names, stages, hosts_before);
   };
   Assignment common = run.common;
   common.session = setup.session;
@@ -201,19 +202,6 @@ RemoteExecutorsSetup RemoteCluster::executors_setup(const ClusterPlan& plan, con
     });
   };
   return setup;
-}
-
-std::vector<std::vector<StageIndex>> spread_stages(std::uint64_t stages, std::uint64_t executors) {
-  ZEROLOCK_INVARIANT(executors > 0, "somebody has joined");
-  std::vector<std::vector<StageIndex>> spread(executors);
-  const std::uint64_t each = stages / executors;
-  const std::uint64_t more = stages % executors;
-  std::uint64_t next = 0;
-  for (std::uint64_t executor = 0; executor < executors; ++executor) {
-    const std::uint64_t count = each + (executor < more ? 1 : 0);
-    for (std::uint64_t i = 0; i < count; ++i) spread[executor].push_back(StageIndex{next++});
-  }
-  return spread;
 }
 
 }  // namespace zerolock

@@ -23,7 +23,8 @@ namespace zerolock {
 struct RemoteRun {
   Assignment common;                  // hosted, upstreams and downstreams are filled in for each executor
   std::uint64_t executors = 1;        // to wait for
-  PlannedPlaces places;               // of all stages; empty: spread_stages() over those that have joined
+  PlannedPlaces places;               // of all stages; empty: places_on() those that have joined
+  bool spread_anew = false;           // whoever had the stages before
   LinkProfile link;                   // of the batch source's entries
   std::uint64_t state_bytes_max = 0;  // of one stage's checkpoint; calibration targets must fit too
   std::chrono::milliseconds absence_limit = deadlines.executor_absence;  // of PlacementSetup
@@ -78,9 +79,5 @@ class RemoteCluster {
   std::shared_ptr<Network> network_;
   std::unique_ptr<Listener> listener_;
 };
-
-/// Contiguous stages for each executor, as evenly as it goes, the rest one each to the first ones; with more
-/// executors than stages the last ones get none. Returns the stages of each.
-std::vector<std::vector<StageIndex>> spread_stages(std::uint64_t stages, std::uint64_t executors);
 
 }  // namespace zerolock

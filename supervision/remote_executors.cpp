@@ -38,8 +38,9 @@ class RemoteExecutors final : public Type::base {
 
   behavior_type make_behavior() override {
     if (setup_.recovers) remember(*setup_.recovers);
+    waits_since_ = now();
     send(this, stop_atom::value);
-    return {[this](stop_atom) { stop_if_requested(); },
+    return {[this](stop_atom) { look_while_waiting(); },
             [this](tick_atom) {
               armed_for_.reset();
               carry_out(core_.tick(now()));
@@ -196,13 +197,28 @@ class RemoteExecutors final : public Type::base {
     carry_out(core_.gone(node, cause, now()));
   }
 
-  void stop_if_requested() {
+  void look_while_waiting() {
     if (placed_ || closing_) return;
     if (setup_.stop_requested && setup_.stop_requested()) {
       close(make_failure(Failure::permanent, "it was stopped before its executors had joined"));
+    } else if (const std::string missing = missing_for_too_long(); !missing.empty()) {
+      const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(setup_.placement.vacancy_max);
+      close(make_failure(Failure::permanent, "the layers were cut for executor " + missing +
+                                                 ", which did not come again within " +
+                                                 std::to_string(seconds.count()) + " s"));
     } else {
       delayed_send(this, deadlines.stop_poll, stop_atom::value);
     }
+  }
+
+  /// The first of those awaited by name that is still not here, once that has lasted too long; else nothing.
+  [[nodiscard]] std::string missing_for_too_long() {
+    if (now() - waits_since_ < setup_.placement.vacancy_max) return {};
+    const std::vector<std::string> members = core_.spares();
+    for (const std::string& node : setup_.awaited) {
+      if (!std::binary_search(members.begin(), members.end(), node)) return node;
+    }
+    return {};
   }
 
   // -- stages
@@ -472,7 +488,8 @@ class RemoteExecutors final : public Type::base {
   std::map<std::string, Executor> executors_;              // by node
   std::map<StageIndex, caf::actor_addr> links_of_stages_;  // that heard last of each stage
   bool placed_ = false;
-  std::uint64_t lost_before_ = 0;  // executors, before stages were placed
+  std::chrono::nanoseconds waits_since_{0};  // for executors to place the stages on
+  std::uint64_t lost_before_ = 0;            // executors, before stages were placed
   std::optional<std::chrono::nanoseconds> armed_for_;
   std::optional<caf::error> closing_;
 };

@@ -30,7 +30,8 @@ using ProbeExecutor =
 struct RemoteExecutorsSetup {
   /// Looked at while executors are awaited: a run that has not begun needs no orderly end.
   std::function<bool()> stop_requested;
-  /// Stages are placed once so many have joined, spares not counted, and those `awaited` are among them.
+  /// Stages are placed once so many have joined, spares not counted, and those `awaited` are among them. For
+  /// these, which have been here before, it waits as long as stages may be vacant; for others without an end.
   std::uint64_t executors_wanted = 1;
   std::set<std::string> awaited;  // nodes
   PlacementSetup placement;

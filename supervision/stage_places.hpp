@@ -13,6 +13,15 @@ namespace zerolock {
 /// The stages of each executor, by node; one without stages stands by.
 using PlannedPlaces = std::vector<std::pair<std::string, std::vector<StageIndex>>>;
 
+/// Contiguous stages for each executor, as evenly as it goes, the rest one each to the first ones; with more
+/// executors than stages the last ones get none. Returns the stages of each.
+std::vector<std::vector<StageIndex>> spread_stages(std::uint64_t stages, std::uint64_t executors);
+
+/// Stages spread over executors in the order of their names; or as `hosts_before` has them, the node of each
+/// stage, if it names nobody else.
+PlannedPlaces places_on(const std::vector<std::string>& executors, std::uint64_t stages,
+                        const std::vector<std::string>& hosts_before);
+
 struct StagePlace {
   std::string node;     // empty: nobody has it, or its executor has not come back yet
   std::string address;  // where its executor lets downstreams in

@@ -188,6 +188,7 @@ ClusterRunner network_runner(const TrainOptions& options, const TrainingInputs& 
     MemoryAccount source_account;
     RemoteRun run = remote_run(options, inputs, plan, network.executors, network.link, faults);
     run.places = network.places;
+    run.spread_anew = network.spread_anew;
     run.absence_limit = network.absence_limit;
     run.vacancy_limit = network.vacancy_limit;
     return cluster->run(plan, run, inputs.batches, source_account, stop, observer);

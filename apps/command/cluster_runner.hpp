@@ -34,7 +34,8 @@ struct NetworkOptions {
   Address listen;
   std::optional<std::string> public_host;
   std::uint64_t executors = 1;  // to wait for
-  PlannedPlaces places;         // who gets which stages; empty: in the order of the executors' names
+  PlannedPlaces places;         // who gets which stages; empty: who had them, else in the order of names
+  bool spread_anew = false;     // who had them does not count
   Security security = Security::plain();
   std::string name = "coordinator";
   std::string token;

@@ -96,6 +96,7 @@ class CoordinatorCommand : public TrainingCommand {
   ClusterRunner runner(const TrainingInputs& inputs, const RunFolder&, const RunRecord& record) override {
     NetworkOptions network = network_ ? *network_ : network_options();
     if (!network_) network.executors = executors_.value_or(inputs.partition.size());
+    network.spread_anew = on_command_line("executors");
     if (options().wire_rounds() && network.executors < inputs.partition.size()) {
       throw InputError("--wire-type",
                        "rounds hidden states between executors alone, so that the result would depend on who "

@@ -60,8 +60,8 @@ int TrainingCommand::run(OptionTable& table) {
 /// Which of a recipe's options it must leave alone. A resumed run's file has them all, resolved; a recipe
 /// on the command line is then asked for anew, and compared with what the run was made with.
 std::function<bool(const std::string&)> TrainingCommand::by_hand(const OptionTable& table) const {
-  if (options_.resume && on_command_line_.count("recipe") > 0) {
-    return [this](const std::string& flag) { return on_command_line_.count(flag) > 0; };
+  if (options_.resume && on_command_line("recipe")) {
+    return [this](const std::string& flag) { return on_command_line(flag); };
   }
   return [&table](const std::string& flag) { return table.given(flag); };
 }

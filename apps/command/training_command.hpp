@@ -26,6 +26,10 @@ class TrainingCommand : public Command {
   virtual ClusterRunner runner(const TrainingInputs& inputs, const RunFolder& folder,
                                const RunRecord& record) = 0;
   [[nodiscard]] const TrainOptions& options() const { return options_; }
+  /// Whether the flag (without dashes) was said for this session, and not by the file of an earlier one.
+  [[nodiscard]] bool on_command_line(const std::string& flag) const {
+    return on_command_line_.count(flag) > 0;
+  }
   /// What a command line that resumes a run must say besides --resume; nothing, or words with a blank before.
   [[nodiscard]] virtual std::string resume_words() const { return {}; }
   /// Whether this command can go on with a run whose latest session another one began.

@@ -54,21 +54,22 @@ std::vector<StageState> states_at(const std::filesystem::path& checkpoints, std:
   return states;
 }
 
-/// The session that the folder's journal tells of, if its executors may still be at work: a coordinator that
-/// came to no end, and that is to go on with what it has promised them.
-std::optional<JournalState> unfinished_session(const RunFolder& folder, const RunRecord& earlier,
-                                               const RunRecord& planned, std::vector<std::string>& warnings) {
-  const bool same = earlier.command == "coordinator" && earlier.status == RunRecord::Status::running &&
-                    earlier.partition == planned.partition && earlier.last_window == planned.last_window;
-  if (!same) return std::nullopt;
+/// Looks at the folder's journal. The session that it tells of is to be gone on with if its executors may
+/// still be at work: where a coordinator came to no end, that has promised them what stands there.
+void read_earlier_session(const RunFolder& folder, const RunRecord& earlier, StartingPoint& start) {
+  std::optional<JournalState> state;
   try {
-    const auto state = replay(read_journal(folder.journal()).records);
-    if (!state || state->over || state->placed.size() != planned.partition.size()) return std::nullopt;
-    return state;
+    state = replay(read_journal(folder.journal()).records);
   } catch (const InputError& error) {
-    warnings.push_back(std::string(error.what()) + "; executors begin anew from their checkpoints");
-    return std::nullopt;
+    start.warnings.push_back(std::string(error.what()) + "; stages begin anew from their checkpoints");
+    start.journal_damaged = true;
   }
+  const std::size_t stages = start.record.partition.size();
+  if (!state || earlier.partition != start.record.partition || state->placed.size() != stages) return;
+  for (const auto& [stage, placed] : state->placed) start.hosts_before.push_back(placed.node);
+  const bool ended = state->over || earlier.status != RunRecord::Status::running;
+  const bool goes_on = earlier.command == "coordinator" && start.record.last_window == earlier.last_window;
+  if (!ended && goes_on) start.recovers = std::move(state);
 }
 
 /// The page only shows what the folder holds, so a run does not fail for the lack of it.
@@ -156,7 +157,7 @@ StartingPoint start_resumed_run(const TrainOptions& options, const TrainingInput
   const auto summary = nlohmann::ordered_json::parse(
       std::filesystem::exists(folder.summary()) ? read_text_file(folder.summary()) : "null", nullptr, false);
   if (summary.is_object()) start.summary = summary;
-  start.recovers = unfinished_session(folder, earlier, start.record, start.warnings);
+  read_earlier_session(folder, earlier, start);
   if (start.recovers) {
     const WindowIndex before = start.recovers->before_first;
     start.first_window = before.next();
@@ -218,6 +219,7 @@ ClusterPlan TrainingSession::cluster_plan() const {
   plan.calibrate = inputs_.needs_calibration && start_.states.empty();
   plan.journal = folder_.journal();
   plan.recovers = start_.recovers;
+  plan.hosts_before = start_.hosts_before;
   plan.session = start_.recovers ? start_.recovers->session : new_session_name(start_.record.run_id);
   return plan;
 }
@@ -241,9 +243,7 @@ ClusterObserver TrainingSession::observer() {
 
 void TrainingSession::tidy_folder() const {
   if (start_.recovers) return;
-  try {
-    static_cast<void>(read_journal(folder_.journal()));
-  } catch (const InputError&) {
+  if (start_.journal_damaged) {
     std::filesystem::rename(folder_.journal(), folder_.path() / "journal.damaged");
   }
   const std::filesystem::path in_force = folder_.checkpoints(inputs_.partition);

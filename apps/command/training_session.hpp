@@ -31,6 +31,8 @@ struct StartingPoint {
   std::vector<std::string> warnings;  // what was wrong with newer checkpoints, or the journal
   /// The earlier session of a coordinator that came to no end: its executors may still be at work.
   std::optional<JournalState> recovers;
+  std::vector<std::string> hosts_before;  // of each stage in an earlier session of the same cut; or none
+  bool journal_damaged = false;
 };
 
 /// The record of a new run that options and inputs describe, without a run id.

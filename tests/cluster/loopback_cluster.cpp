@@ -31,11 +31,19 @@ CommandProcess& LoopbackCluster::join(const std::string& name, const std::vector
 }
 
 void LoopbackCluster::kill(const std::string& executor) {
+  end(executor, SIGKILL, 128 + SIGKILL);
+}
+
+void LoopbackCluster::interrupt(const std::string& executor) {
+  end(executor, SIGINT, 130);
+}
+
+void LoopbackCluster::end(const std::string& executor, int signal, int status) {
   const auto name = std::find(names_.begin(), names_.end(), executor);
   REQUIRE(name != names_.end());
   const auto process = executors_.begin() + (name - names_.begin());
-  (*process)->signal(SIGKILL);
-  CHECK((*process)->finish().status == 128 + SIGKILL);
+  (*process)->signal(signal);
+  CHECK((*process)->finish().status == status);
   executors_.erase(process);
   names_.erase(name);
 }

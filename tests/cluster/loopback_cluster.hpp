@@ -26,8 +26,9 @@ class LoopbackCluster {
   /// Starts an executor of that name, which has no model.
   CommandProcess& join(const std::string& name, const std::vector<std::string>& more = {});
   [[nodiscard]] const std::vector<std::unique_ptr<CommandProcess>>& executors() const { return executors_; }
-  /// SIGKILL; waits for the end of that process, which is then forgotten.
+  /// SIGKILL, or Ctrl-C; waits for the end of that process, which is then forgotten.
   void kill(const std::string& executor);
+  void interrupt(const std::string& executor);
   void kill_coordinator();
   /// Starts `coordinator --resume RUN` where the one before has listened.
   void resume_coordinator(const std::string& run);
@@ -41,6 +42,8 @@ class LoopbackCluster {
   nlohmann::json finish();
 
  private:
+  void end(const std::string& executor, int signal, int status);
+
   const TinyWorkplace& place_;
   std::vector<std::string> proof_;
   std::string address_;

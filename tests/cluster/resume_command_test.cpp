@@ -55,6 +55,39 @@ TEST_CASE("a coordinator's run goes on with a coordinator, and no other command 
   CHECK(resumed.finish()["adapter_sha256"] == threads["adapter_sha256"]);
 }
 
+TEST_CASE(
+    "stages go back to the executors that had them, whatever their names, unless they are counted anew") {
+  const TinyWorkplace place;
+  const json threads =
+      summary_of(run_zerolock(place.train("threads", std::vector<std::string>{"--json"} + flags)));
+  {
+    LoopbackCluster cluster(place, coordinator_arguments(place, "network", flags), token);
+    cluster.join("c", {"--spare"});
+    REQUIRE(cluster.coordinator().wait_for_error_text("executor c has joined"));
+    cluster.join("a");
+    cluster.join("b");
+    REQUIRE(cluster.coordinator().wait_for_error_text("info: window "));
+    cluster.kill("a");
+    REQUIRE(cluster.coordinator().wait_for_error_text("stage 0 goes to executor c"));
+    cluster.coordinator().signal(SIGINT);
+    REQUIRE(cluster.coordinator().finish().status == 130);
+    for (const auto& executor : cluster.executors()) CHECK(executor->finish().status == 0);
+  }
+  std::vector<std::string> resume{"coordinator", "--resume", place.text_path("network"), "--json"};
+  std::string first = "c";
+  SECTION("they are the same") {}
+  SECTION("counted anew") {
+    resume = resume + std::vector<std::string>{"--executors", "2"};
+    first = "b";
+  }
+  LoopbackCluster resumed(place, resume, token);
+  resumed.join("b");
+  resumed.join("c");
+  REQUIRE(resumed.coordinator().wait_for_error_text("info: window "));
+  CHECK(resumed.status()["stages"][0]["executor"] == first);
+  CHECK(resumed.finish()["adapter_sha256"] == threads["adapter_sha256"]);
+}
+
 TEST_CASE("a run that began on one machine goes on over the network") {
   const TinyWorkplace place;
   const json threads =

@@ -29,6 +29,8 @@ RemoteRun remote_run(const RemoteCase& given, const ClusterPlan& plan,
   RemoteRun run;
   run.executors = given.executors;
   run.link = given.link;
+  run.places = given.places;
+  run.vacancy_limit = given.vacancy_limit;
   run.state_bytes_max = std::uint64_t{1} << 20U;
   Assignment& common = run.common;
   common.run_id = plan.run_id;

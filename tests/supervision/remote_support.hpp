@@ -23,7 +23,9 @@ struct RemoteCase {
   std::int64_t width = simulated_width;  // of the hidden states that make_backend's backends make
   std::uint64_t depth = 4;
   std::size_t buffer_bytes_max = std::size_t{1} << 30U;
-  LinkProfile link;  // of everything that crosses boundaries
+  LinkProfile link;      // of everything that crosses boundaries
+  PlannedPlaces places;  // of the stages; empty: over the executors in order
+  std::chrono::milliseconds vacancy_limit = deadlines.stage_vacancy;
 };
 
 struct RemoteResult {
