@@ -112,6 +112,9 @@ ScheduleComparison::ScheduleComparison(const TrainOptions& options, const Compar
   if (options.train_stages.kind != TrainedStages::Kind::all) {
     throw InputError("--train-stages", "a comparison trains all stages");
   }
+  if (options.settings.embed_at == EmbedAt::source) {
+    throw InputError("--embed-at", "a comparison's rows are token ids, which stage 0 embeds; leave it away");
+  }
   const std::uint64_t windows = options.windows.value_or(1);
   if (windows < 3) throw InputError("--windows", "at least 3 windows are needed for a steady part");
   last_ = WindowIndex{windows};

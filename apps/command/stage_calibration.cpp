@@ -43,7 +43,7 @@ std::vector<LayerRange> StageCalibration::tuned_partition(TrainingSchedule sched
   task.stages = stages;
   PlanningExecutor machine;
   machine.name = "simulated";
-  machine.cores = stages;
+  machine.stages_at_once = stages;
   task.executors = {machine};
   // At one operation a second, operations are seconds.
   task.cost = [&](StageIndex stage, const LayerRange& layers) {

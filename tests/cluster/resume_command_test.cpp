@@ -55,11 +55,15 @@ TEST_CASE("a coordinator's run goes on with a coordinator, and no other command 
   CHECK(resumed.finish()["adapter_sha256"] == threads["adapter_sha256"]);
 }
 
-TEST_CASE(
-    "stages go back to the executors that had them, whatever their names, unless they are counted anew") {
+TEST_CASE("stages go back to the executors that had them, unless these are counted anew") {
   const TinyWorkplace place;
   const json threads =
       summary_of(run_zerolock(place.train("threads", std::vector<std::string>{"--json"} + flags)));
+  const auto stop = [](LoopbackCluster& cluster) {
+    cluster.coordinator().signal(SIGINT);
+    REQUIRE(cluster.coordinator().finish().status == 130);
+    for (const auto& executor : cluster.executors()) CHECK(executor->finish().status == 0);
+  };
   {
     LoopbackCluster cluster(place, coordinator_arguments(place, "network", flags), token);
     cluster.join("c", {"--spare"});
@@ -69,23 +73,23 @@ TEST_CASE(
     REQUIRE(cluster.coordinator().wait_for_error_text("info: window "));
     cluster.kill("a");
     REQUIRE(cluster.coordinator().wait_for_error_text("stage 0 goes to executor c"));
-    cluster.coordinator().signal(SIGINT);
-    REQUIRE(cluster.coordinator().finish().status == 130);
-    for (const auto& executor : cluster.executors()) CHECK(executor->finish().status == 0);
+    stop(cluster);
   }
-  std::vector<std::string> resume{"coordinator", "--resume", place.text_path("network"), "--json"};
-  std::string first = "c";
-  SECTION("they are the same") {}
-  SECTION("counted anew") {
-    resume = resume + std::vector<std::string>{"--executors", "2"};
-    first = "b";
+  const std::vector<std::string> resume{"coordinator", "--resume", place.text_path("network"), "--json"};
+  {
+    LoopbackCluster same(place, resume, token);
+    same.join("b");
+    same.join("c");
+    REQUIRE(same.coordinator().wait_for_error_text("info: window "));
+    CHECK(same.status()["stages"][0]["executor"] == "c");
+    stop(same);
   }
-  LoopbackCluster resumed(place, resume, token);
-  resumed.join("b");
-  resumed.join("c");
-  REQUIRE(resumed.coordinator().wait_for_error_text("info: window "));
-  CHECK(resumed.status()["stages"][0]["executor"] == first);
-  CHECK(resumed.finish()["adapter_sha256"] == threads["adapter_sha256"]);
+  LoopbackCluster anew(place, resume + std::vector<std::string>{"--executors", "2"}, token);
+  anew.join("b");
+  anew.join("c");
+  REQUIRE(anew.coordinator().wait_for_error_text("info: window "));
+  CHECK(anew.status()["stages"][0]["executor"] == "b");
+  CHECK(anew.finish()["adapter_sha256"] == threads["adapter_sha256"]);
 }
 
 TEST_CASE("a run that began on one machine goes on over the network") {
