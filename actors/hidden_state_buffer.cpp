@@ -34,6 +34,7 @@ class HiddenStateBuffer final : public HiddenStateBufferActor::base {
         [this](take_atom, Incarnation life, const StageWorkerActor& worker) {
           if (life != life_) return;
           demand_ = worker;
+          ++demands_;
           serve();
         },
         [this](gradient_atom, const OutputGradient& gradient) {
@@ -76,6 +77,7 @@ class HiddenStateBuffer final : public HiddenStateBufferActor::base {
   void on_rewind(const WindowsDone& committed, Incarnation life) {
     life_ = life;
     demand_ = nullptr;
+    demands_ = 0;
     if (core_) {
       core_->rewind(committed);
       return;
@@ -94,13 +96,14 @@ class HiddenStateBuffer final : public HiddenStateBufferActor::base {
   }
 
   void serve() {
-    if (!demand_ || !core_) return;
-    const Entry* entry = core_->take();
-    if (entry == nullptr) return;
-    send(demand_, entry_atom::value, Entry(*entry));
-    demand_ = nullptr;
-    core_->handed_over();
-    announce_credit();
+    if (!core_) return;
+    for (; demands_ > 0; --demands_) {
+      const Entry* entry = core_->take();
+      if (entry == nullptr) return;
+      send(demand_, entry_atom::value, Entry(*entry));
+      core_->handed_over();
+      announce_credit();
+    }
   }
 
   void announce_credit() {
@@ -128,7 +131,8 @@ class HiddenStateBuffer final : public HiddenStateBufferActor::base {
   std::uint64_t session_ = 0;
   EntryCredit announced_;
   Incarnation life_;
-  StageWorkerActor demand_;  // the worker that waits for an entry
+  StageWorkerActor demand_;    // the worker that has asked for entries
+  std::uint64_t demands_ = 0;  // how many it has not been given yet
   std::optional<Blocked> blocked_;
 };
 

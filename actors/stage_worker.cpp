@@ -2,12 +2,16 @@
 
 #include <ATen/Parallel.h>
 
+#include <deque>
 #include <map>
 #include <optional>
+#include <vector>
 
+#include "actors/deadlines.hpp"
 #include "actors/failure.hpp"
 #include "actors/fault_call.hpp"
 #include "tensors/base/error.hpp"
+#include "tensors/training/joint_backend.hpp"
 
 namespace zerolock {
 namespace {
@@ -57,9 +61,18 @@ class StageWorker final : public StageWorkerActor::base {
   behavior_type make_behavior() override {
     return {[this](start_atom) { on_start(); },
             [this](entry_atom, const Entry& entry) {
-              entry_ = entry;
+              entries_.push_back(entry);
               progress_.received(entry.position, entry.layout->rows());
-              work(FaultPoint::entry_received, entry.position);
+              {
+                const ComputeScope scope(setup_.watch, ComputeStep::receive, entry.position);
+                reached(FaultPoint::entry_received, entry.position);
+              }
+              heard_entry_ = true;
+              if (progress_.replays()) {
+                gather();
+              } else {
+                work();
+              }
             },
             [this](allow_atom, const OutputAllowance& allowance) {
               progress_.allowance(allowance);
@@ -87,6 +100,7 @@ class StageWorker final : public StageWorkerActor::base {
 
   void on_exit() override {
     flush_spans();
+    joint_ = nullptr;
     backend_.reset();
     setup_ = {};
   }
@@ -104,6 +118,7 @@ class StageWorker final : public StageWorkerActor::base {
     const auto begin = now();
     backend_ = setup_.make_backend();
     ZEROLOCK_INVARIANT(backend_ != nullptr, "the factory makes a backend");
+    joint_ = dynamic_cast<JointBackend*>(backend_.get());
     if (setup_.state.state) {
       ZEROLOCK_INVARIANT(setup_.state.state->window == progress_.committed(),
                          "the state is that of the window");
@@ -124,18 +139,25 @@ class StageWorker final : public StageWorkerActor::base {
 
   /// Does whatever can be done now. Everything it has to wait for comes as a message.
   void work() {
-    if (!backend_) return;  // not started yet
+    if (!backend_ || gathering_) return;  // not started yet; or in a moment
     const MemoryScope scope(*setup_.account, MemoryComponent::activations);
     while (carry_out(progress_.next())) {
     }
   }
 
-  void work(FaultPoint point, const BatchPosition& position) {
-    {
-      const ComputeScope scope(setup_.watch, ComputeStep::receive, position);
-      reached(point, position);
-    }
-    work();
+  /// A life that replays first hears how much waits for it: whatever the buffer had when it got this word
+  /// has come before its answer. If that was nothing, the stage has caught up.
+  void gather() {
+    if (gathering_) return;
+    gathering_ = true;
+    const auto gathered = [this] {
+      gathering_ = false;
+      if (entries_.empty()) progress_.caught_up();
+      work();
+    };
+    // A buffer that does not answer is gone, and so is this life soon.
+    request(setup_.inbound, deadlines.buffer_summary, summary_atom::value)
+        .then([gathered](const InboundStatistics&) { gathered(); }, [gathered](caf::error&) { gathered(); });
   }
 
   /// Returns false when there is nothing to do but wait.
@@ -150,7 +172,7 @@ class StageWorker final : public StageWorkerActor::base {
         forward(action);
         return true;
       case StageAction::Kind::backward:
-        backward(action.position);
+        backward(action);
         return true;
       case StageAction::Kind::step:
         step(action.position);
@@ -174,6 +196,8 @@ class StageWorker final : public StageWorkerActor::base {
                 ", and none can come before the next checkpoint; allow more bytes, checkpoint more often, "
                 "or make windows smaller");
       case StageAction::Kind::wait_input:
+        if (progress_.replays() && heard_entry_) gather();
+        return false;
       case StageAction::Kind::wait_output:
       case StageAction::Kind::wait_targets:
       case StageAction::Kind::wait_checkpoint:
@@ -188,22 +212,44 @@ class StageWorker final : public StageWorkerActor::base {
   /// The hidden state leaves before the backward begins: the next stage works on it meanwhile.
   void forward(const StageAction& action) {
     const ComputeScope scope(setup_.watch, ComputeStep::forward, action.position);
+    if (action.together > 1) {
+      forward_together(action);
+      return;
+    }
     reached(FaultPoint::forward_begin, action.position);
     const auto begin = now();
-    at::Tensor hidden = backend_->begin(entry_);
+    at::Tensor hidden = backend_->begin(entries_.front());
     account_for(TraceSpan::Kind::forward, action.position, begin);
     reached(FaultPoint::forward_end, action.position);
     send_on(action, std::move(hidden));
+  }
+
+  /// One span for all of them.
+  void forward_together(const StageAction& action) {
+    progress_.begins_together(action.together);
+    const std::vector<Entry> entries(entries_.begin(),
+                                     entries_.begin() + static_cast<std::ptrdiff_t>(action.together));
+    for (const Entry& entry : entries) reached(FaultPoint::forward_begin, entry.position);
+    const auto begin = now();
+    std::vector<at::Tensor> hidden;
+    if (joint_ != nullptr) {
+      hidden = joint_->begin_together(entries);
+    } else {
+      for (const Entry& entry : entries) hidden.push_back(backend_->begin(entry));
+    }
+    account_for(TraceSpan::Kind::forward, action.position, begin);
+    for (const Entry& entry : entries) reached(FaultPoint::forward_end, entry.position);
+    for (at::Tensor& state : hidden) send_on(progress_.due(), std::move(state));
   }
 
   void send_on(const StageAction& action, at::Tensor hidden) {
     const std::uint64_t bytes = hidden.defined() ? hidden.nbytes() : 0;
     if (action.emit) {
       send(setup_.outbound, put_atom::value,
-           Entry{action.position, setup_.incarnation, entry_.layout, std::move(hidden)});
+           Entry{action.position, setup_.incarnation, entries_.front().layout, std::move(hidden)});
     }
     progress_.forwarded(bytes);
-    entry_ = {};
+    entries_.pop_front();
     reached(FaultPoint::entry_sent, action.position);
   }
 
@@ -211,7 +257,7 @@ class StageWorker final : public StageWorkerActor::base {
     const ComputeScope scope(setup_.watch, ComputeStep::calibration, action.position);
     reached(FaultPoint::forward_begin, action.position);
     const auto begin = now();
-    at::Tensor hidden = backend_->calibrate_begin(entry_);
+    at::Tensor hidden = backend_->calibrate_begin(entries_.front());
     add_span(TraceSpan::Kind::calibrate, action.position, begin, now());
     reached(FaultPoint::forward_end, action.position);
     send_on(action, std::move(hidden));
@@ -241,8 +287,13 @@ class StageWorker final : public StageWorkerActor::base {
     flush_spans();
   }
 
-  void backward(const BatchPosition& position) {
+  void backward(const StageAction& action) {
+    const BatchPosition& position = action.position;
     const ComputeScope scope(setup_.watch, ComputeStep::backward, position);
+    if (action.together > 1) {
+      backward_together(action);
+      return;
+    }
     const auto begin = now();
     if (setup_.progress.gradients_return) {
       backpropagate(position);
@@ -252,6 +303,26 @@ class StageWorker final : public StageWorkerActor::base {
     account_for(TraceSpan::Kind::backward, position, begin);
     reached(FaultPoint::backward, position);
     progress_.trained();
+  }
+
+  void backward_together(const StageAction& action) {
+    std::vector<BatchPosition> positions{action.position};
+    while (positions.size() < action.together) {
+      positions.push_back(position_after(positions.back(), setup_.progress.micro_batches));
+    }
+    const auto begin = now();
+    std::vector<LossReport> reports;
+    if (joint_ != nullptr) {
+      reports = joint_->finish_together(positions);
+    } else {
+      for (const BatchPosition& position : positions) reports.push_back(backend_->finish(position));
+    }
+    account_for(TraceSpan::Kind::backward, action.position, begin);
+    for (std::size_t i = 0; i < positions.size(); ++i) {
+      tally_.add(reports[i]);
+      reached(FaultPoint::backward, positions[i]);
+      progress_.trained();
+    }
   }
 
   /// The gradient goes back the way the entry came.
@@ -328,7 +399,10 @@ class StageWorker final : public StageWorkerActor::base {
   StageWorkerSetup setup_;
   StageProgressCore progress_;
   std::unique_ptr<StageBackend> backend_;
-  Entry entry_;                                    // received, and not forwarded yet
+  JointBackend* joint_ = nullptr;                  // the backend, if it can do several at once
+  std::deque<Entry> entries_;                      // received, and not forwarded yet
+  bool heard_entry_ = false;                       // in this life
+  bool gathering_ = false;                         // the buffer has been asked what waits
   std::map<BatchPosition, at::Tensor> gradients_;  // received, and without their backward yet
   CalibrationTargets targets_;                     // given by the coordinator, until the fit
   WindowTally tally_;

@@ -1,5 +1,6 @@
 #include "supervision/assignment.hpp"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "tensors/base/error.hpp"
@@ -34,6 +35,27 @@ std::map<StageIndex, Neighbour> neighbours_from(const Json& list) {
   return neighbours;
 }
 
+Json simulated_to(const std::optional<SimulatedCompute>& simulated) {
+  if (!simulated) return nullptr;
+  return {{"forward_nanoseconds", simulated->durations.forward.count()},
+          {"backward_nanoseconds", simulated->durations.backward.count()},
+          {"step_nanoseconds", simulated->durations.step.count()},
+          {"occupies_core", simulated->durations.occupies_core},
+          {"state_bytes", simulated->state_bytes}};
+}
+
+std::optional<SimulatedCompute> simulated_from(const Json& json) {
+  if (json.is_null()) return std::nullopt;
+  const auto duration = [&json](const char* key) {
+    return std::chrono::nanoseconds(json.at(key).get<std::int64_t>());
+  };
+  SimulatedCompute simulated;
+  simulated.durations = {duration("forward_nanoseconds"), duration("backward_nanoseconds"),
+                         duration("step_nanoseconds"), json.at("occupies_core").get<bool>()};
+  simulated.state_bytes = json.at("state_bytes").get<std::int64_t>();
+  return simulated;
+}
+
 /// What readers may rely on: contiguous layers, stages that exist, windows and bounds that are not zero.
 void check(const Assignment& assignment, const std::string& where) {
   const auto refuse = [&where](const char* key, const std::string& reason) {
@@ -62,9 +84,18 @@ void check(const Assignment& assignment, const std::string& where) {
   if (assignment.checkpoint_every == 0) refuse("checkpoint_every", "must be at least 1");
   if (assignment.hang_after_milliseconds == 0) refuse("hang_after_milliseconds", "must be at least 1");
   if (assignment.depth == 0) refuse("depth", "must be at least 1");
+  if (assignment.replay_batch == 0) refuse("replay_batch", "must be at least 1");
   if (assignment.buffer_bytes_max == 0) refuse("buffer_bytes_max", "must be at least 1");
   if (assignment.rows_max <= 0 || assignment.sequences_max <= 0) refuse("rows_max", "must be at least 1");
   if (assignment.width <= 0 || assignment.vocabulary <= 0) refuse("width", "must be at least 1");
+  if (assignment.since_run_start.count() < 0) refuse("since_run_start_nanoseconds", "must not be negative");
+  if (assignment.simulated) {
+    const SimulatedDurations& durations = assignment.simulated->durations;
+    const auto least = std::min({durations.forward, durations.backward, durations.step});
+    if (least.count() < 0 || assignment.simulated->state_bytes < 0) {
+      refuse("simulated", "has a negative number");
+    }
+  }
   bool first = true;
   for (const auto& [windows, count] : assignment.micro_batches.stretches()) {
     const bool only_window_0 = first && windows == 1;
@@ -104,14 +135,17 @@ std::string assignment_text(const Assignment& assignment) {
                      {"restart_seconds", assignment.restart_seconds},
                      {"hang_after_milliseconds", assignment.hang_after_milliseconds},
                      {"faults", faults},
+                     {"since_run_start_nanoseconds", assignment.since_run_start.count()},
                      {"depth", assignment.depth},
                      {"buffer_bytes_max", assignment.buffer_bytes_max},
+                     {"replay_batch", assignment.replay_batch},
                      {"rows_max", assignment.rows_max},
                      {"sequences_max", assignment.sequences_max},
                      {"width", assignment.width},
                      {"vocabulary", assignment.vocabulary},
                      {"wire_type", assignment.wire_type},
-                     {"model_hash", assignment.model_hash}};
+                     {"model_hash", assignment.model_hash},
+                     {"simulated", simulated_to(assignment.simulated)}};
   return text.dump();
 }
 
@@ -148,14 +182,18 @@ Assignment assignment_from_text(const std::string& where, const std::string& tex
     for (const Json& fault : json.at("faults")) {
       assignment.faults.push_back(parse_fault(fault.get<std::string>(), where + ": faults"));
     }
+    assignment.since_run_start =
+        std::chrono::nanoseconds(json.at("since_run_start_nanoseconds").get<std::int64_t>());
     assignment.depth = json.at("depth").get<std::uint64_t>();
     assignment.buffer_bytes_max = json.at("buffer_bytes_max").get<std::uint64_t>();
+    assignment.replay_batch = json.at("replay_batch").get<std::uint64_t>();
     assignment.rows_max = json.at("rows_max").get<std::int64_t>();
     assignment.sequences_max = json.at("sequences_max").get<std::int64_t>();
     assignment.width = json.at("width").get<std::int64_t>();
     assignment.vocabulary = json.at("vocabulary").get<std::int64_t>();
     assignment.wire_type = json.at("wire_type").get<std::string>();
     assignment.model_hash = json.at("model_hash").get<std::string>();
+    assignment.simulated = simulated_from(json.at("simulated"));
   } catch (const Json::exception& error) {
     throw InputError(where, std::string("is not an assignment: ") + error.what());
   }

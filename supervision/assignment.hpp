@@ -1,8 +1,10 @@
 #pragma once
 /// What a coordinator tells an executor to run, as text: everything but the weights.
 
+#include <chrono>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,6 +13,7 @@
 #include "actors/core/placement_core.hpp"
 #include "tensors/base/indices.hpp"
 #include "tensors/training/settings.hpp"
+#include "tensors/training/simulated_backend.hpp"
 
 namespace zerolock {
 
@@ -42,11 +45,13 @@ struct Assignment {
   std::uint64_t checkpoint_every = 1;
   std::uint64_t restarts_max = 5;
   std::uint64_t restart_seconds = 60;
-  std::uint64_t hang_after_milliseconds = 30'000;  // a compute step is never given up before
-  std::vector<Fault> faults;                       // to inject; of any stages
+  std::uint64_t hang_after_milliseconds = 120'000;  // a compute step is never given up before
+  std::vector<Fault> faults;                        // to inject; of any stages
+  std::chrono::nanoseconds since_run_start{0};      // when the coordinator made this assignment
 
   std::uint64_t depth = 4;
   std::uint64_t buffer_bytes_max = 0;
+  std::uint64_t replay_batch = 1;
   std::int64_t rows_max = 0;       // of a micro-batch
   std::int64_t sequences_max = 0;  // the same
   std::int64_t width = 0;          // of a hidden state
@@ -55,6 +60,7 @@ struct Assignment {
 
   /// Names the model; what of it a stage needs is fetched by that name. Empty: no model is needed.
   std::string model_hash;
+  std::optional<SimulatedCompute> simulated;  // instead of a model
 };
 
 /// One line of JSON.

@@ -33,8 +33,11 @@ struct ClusterPlan {
   bool calibrate = false;
   std::uint64_t depth = 4;                              // entries in flight across a boundary at most
   std::size_t buffer_bytes_max = std::size_t{1} << 30;  // of each buffer
-  std::uint64_t checkpoint_every = 1;                   // windows; the last window is always made durable
-  std::filesystem::path checkpoints;                    // folder; one folder for each stage below it
+  /// Windows granted beyond what the slowest stage has committed; 0: as many as keep all stages busy.
+  std::uint64_t ahead_windows = 0;
+  std::uint64_t replay_batch = 1;  // micro-batches that a stage does at once while it makes up for an absence
+  std::uint64_t checkpoint_every = 1;   // windows; the last window is always made durable
+  std::filesystem::path checkpoints;    // folder; one folder for each stage below it
   std::vector<StageState> resume_from;  // empty, or a state for each stage, of the window before first_window
   std::filesystem::path journal;        // file; empty: what is promised lasts as long as the process
   std::string session;                  // names what lies between two orderly ends of the run
@@ -46,7 +49,7 @@ struct ClusterPlan {
   std::vector<std::string> hosts_before;
   std::uint64_t restarts_max = 5;  // of one stage within restart_period, then the run stops with the causes
   std::chrono::seconds restart_period{60};
-  std::chrono::milliseconds hang_after{30'000};  // no compute step is given up before
+  std::chrono::milliseconds hang_after{120'000};  // no compute step is given up before
 };
 
 /// Called from one actor, in order. Must not block.

@@ -30,6 +30,7 @@ void check(const ClusterPlan& plan) {
 /// Windows beyond the slowest stage that keep all stages busy: a micro-batch for each stage and one more, in
 /// whole windows, and the window that is being worked on.
 std::uint64_t ahead_windows(const ClusterPlan& plan, const MicroBatchProvider& batches) {
+  if (plan.ahead_windows > 0) return plan.ahead_windows;
   if (plan.last_window < plan.first_window) return 1;
   // Its first stage forwards as many micro-batches ahead as there are stages, however small windows are.
   if (plan.schedule == TrainingSchedule::pipedream) return plan.stages + 1;

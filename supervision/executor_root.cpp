@@ -107,6 +107,7 @@ class ExecutorRoot final : public ExecutorRootActor::base {
     link.checkpoints = checkpoints();
     link.owner = caf::actor_cast<CoordinatorListenerActor>(this);
     link.note = setup_.plan.note;
+    link.watch = setup_.plan.watch;
     link_ = spawn_coordinator_link(*this, std::move(link));
     children_.started(link_child, caf::actor_cast<caf::actor>(link_));
     return {[this](control_atom, const ReceivedControl& received) { on_control(received); },
@@ -149,6 +150,10 @@ class ExecutorRoot final : public ExecutorRootActor::base {
       initial_[state->stage] = state->window;
     } else if (const auto* kept = std::get_if<control::KeptState>(&received.message)) {
       write_checkpoint_bytes(checkpoints(), kept->stage, kept->window, text_of(received.payload));
+      if (setup_.plan.watch) {
+        setup_.plan.watch(
+            {TrafficItem::Kind::state_given, kept->stage, {kept->window, 0}, received.payload.nbytes(), 0});
+      }
     } else if (const auto* assigned = std::get_if<control::Assigned>(&received.message)) {
       start(assignment_from_text("assignment", assigned->assignment));
     } else if (const auto* upstream = std::get_if<control::UpstreamMoved>(&received.message)) {
@@ -200,6 +205,7 @@ class ExecutorRoot final : public ExecutorRootActor::base {
   [[nodiscard]] BoundaryTerms boundary_terms(const Assignment& assignment, StageIndex boundary) const {
     BoundaryTerms terms = terms_of(assignment, boundary);
     terms.faults = link_faults_;
+    terms.watch = setup_.plan.watch;
     return terms;
   }
 
@@ -240,10 +246,12 @@ class ExecutorRoot final : public ExecutorRootActor::base {
     commons.micro_batches = assignment.micro_batches;
     commons.depth = assignment.depth;
     commons.buffer_bytes_max = assignment.buffer_bytes_max;
+    commons.replay_batch = assignment.replay_batch;
     commons.checkpoint_root = checkpoints();
     commons.intensity.restarts_max = assignment.restarts_max;
     commons.intensity.period = std::chrono::seconds(assignment.restart_seconds);
-    commons.run_start = std::chrono::steady_clock::now();
+    // Spans of all processes count from the same moment, but for what the assignment took to come here.
+    commons.run_start = std::chrono::steady_clock::now() - assignment.since_run_start;
     commons.fault = fault_hook();
     commons.compute_limits.floor = std::chrono::milliseconds(assignment.hang_after_milliseconds);
     commons.hangs = setup_.hangs;

@@ -9,6 +9,7 @@
 
 #include "actors/core/fault_point.hpp"
 #include "actors/core/membership_core.hpp"
+#include "actors/remote/traffic.hpp"
 #include "supervision/assignment.hpp"
 #include "supervision/local_cluster.hpp"
 #include "transport/network.hpp"
@@ -47,6 +48,7 @@ struct ExecutorPlan {
   std::function<void(const std::string&)> note;  // one line for the log; called by any thread
   FaultHook fault;                               // may be empty; beside those that the coordinator orders
   std::function<void(const std::string&)> note_fault;  // an injected fault is about to happen; else `note`
+  TrafficWatch watch;                                  // of what crosses this process's edge
   /// Called instead of returning where a stage's thread hangs, which only the process's end can end. If it
   /// returns, the thread is waited for.
   std::function<void(const ExecutorEnd&)> abandon;

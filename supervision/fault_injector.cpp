@@ -76,6 +76,10 @@ FaultHook FaultInjector::hook() {
 }
 
 void FaultInjector::add(const Fault& fault) {
+  if (fault.kind == FaultKind::release) {
+    release();
+    return;
+  }
   const std::lock_guard lock(mutex_);
   plan_.add(fault);
 }
@@ -119,6 +123,8 @@ void FaultInjector::carry_out(const Fault& fault, const std::string& where) {
       throw KillRequested();
     case FaultKind::hang:
       return hang(fault.length);
+    case FaultKind::release:
+      return release();
     case FaultKind::sigkill:
       ::kill(::getpid(), SIGKILL);
       return;

@@ -24,6 +24,7 @@ StageCommons stage_commons(const ClusterPlan& plan, const std::shared_ptr<const 
   commons.micro_batches = [batches](WindowIndex window) { return batches->micro_batches(window); };
   commons.depth = plan.depth;
   commons.buffer_bytes_max = plan.buffer_bytes_max;
+  commons.replay_batch = plan.replay_batch;
   commons.checkpoint_root = plan.checkpoints;
   commons.intensity.restarts_max = plan.restarts_max;
   commons.intensity.period = plan.restart_period;

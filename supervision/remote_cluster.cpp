@@ -91,7 +91,7 @@ void RemoteCluster::accepted(const std::shared_ptr<Connection>& connection, cons
     return;
   }
   if (hello.purpose == ConnectionPurpose::inject) {
-    serve_fault_order(connection, [this](const Fault& fault) { return order(fault); });
+    serve_fault_order(connection, [this](const Fault& fault) { return inject(fault); });
     return;
   }
   const std::lock_guard lock(mutex_);
@@ -102,7 +102,7 @@ void RemoteCluster::accepted(const std::shared_ptr<Connection>& connection, cons
   }
 }
 
-std::string RemoteCluster::order(const Fault& fault) {
+std::string RemoteCluster::inject(const Fault& fault) {
   const std::lock_guard lock(mutex_);
   if (!executors_) return "no run is here yet";
   if (fault.stage.value >= stages_) {
@@ -180,10 +180,13 @@ RemoteExecutorsSetup RemoteCluster::executors_setup(const ClusterPlan& plan, con
   };
   Assignment common = run.common;
   common.session = setup.session;
-  setup.assignment = [common, coordinator, &plan](const std::vector<PlacedStage>& own,
-                                                  const std::vector<StagePlace>& places) {
+  const auto run_start = std::chrono::steady_clock::now();
+  setup.assignment = [common, coordinator, run_start, &plan](const std::vector<PlacedStage>& own,
+                                                             const std::vector<StagePlace>& places) {
     ExecutorAssignment assignment;
-    assignment.text = assignment_text(assignment_for(common, coordinator, own, places));
+    Assignment made = assignment_for(common, coordinator, own, places);
+    made.since_run_start = std::chrono::steady_clock::now() - run_start;
+    assignment.text = assignment_text(made);
     assignment.initial_window = WindowIndex{plan.first_window.value - 1};
     for (const PlacedStage& placed : own) {
       if (plan.resume_from.empty()) continue;

@@ -56,6 +56,9 @@ class RemoteCluster {
   /// An executor is known to be gone for good, for that cause. Thread-safe.
   void lost(const std::string& node, const std::string& cause);
 
+  /// Orders a fault of the executor that has its stage. Returns why not, or nothing. Thread-safe.
+  std::string inject(const Fault& fault);
+
   /// run_cluster on the executors that join. Blocks. Once.
   ClusterOutcome run(const ClusterPlan& plan, const RemoteRun& run,
                      const std::shared_ptr<const MicroBatchProvider>& batches, MemoryAccount& source_account,
@@ -66,7 +69,6 @@ class RemoteCluster {
                                        const Neighbour& coordinator);
   HelloAnswer answer(const Hello& hello);
   void accepted(const std::shared_ptr<Connection>& connection, const Hello& hello);
-  std::string order(const Fault& fault);  // why not, or nothing
 
   RemoteClusterOptions options_;
   Address public_address_;

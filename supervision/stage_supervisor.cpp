@@ -206,6 +206,7 @@ class StageSupervisor final : public Type::base {
     worker.progress.schedule = window_schedule(commons_->schedule, setup_.stage, commons_->stages);
     worker.progress.gradients_return = !restores_alone();
     worker.progress.output_bytes_max = commons_->buffer_bytes_max;
+    if (incarnation.value > 1) worker.progress.replay_batch = commons_->replay_batch;
     worker.own_thread = commons_->own_threads;
     worker.run_start = commons_->run_start;
     worker.make_backend = setup_.make_backend;

@@ -29,6 +29,7 @@ struct StageCommons {
   MicroBatchCount micro_batches;
   std::uint64_t depth = 4;
   std::size_t buffer_bytes_max = 0;
+  std::uint64_t replay_batch = 1;  // of every life of a worker but the run's first
   std::filesystem::path checkpoint_root;
   RestartIntensity intensity;
   bool own_threads = true;  // workers and keepers; false for tests that step through messages

@@ -18,8 +18,10 @@ enum class ComputeStep : std::uint8_t { receive, forward, backward, step, calibr
 std::string_view to_string(ComputeStep step);
 
 struct ComputeLimits {
-  std::int64_t multiple = 10;                                // of the median of what the step has taken
-  std::chrono::nanoseconds floor{std::chrono::seconds(30)};  // no step is given up before
+  std::int64_t multiple = 10;  // of the median of what the step has taken
+  /// No step is given up before: twice a minute, which a sudden slow step (a page-in of the model, a laptop
+  /// that cools down) may well take, is what a hang costs at most.
+  std::chrono::nanoseconds floor{std::chrono::minutes(2)};
   std::chrono::nanoseconds first{std::chrono::minutes(10)};  // until some have been measured, at least this
 };
 

@@ -11,9 +11,9 @@ namespace zerolock {
 namespace {
 
 constexpr std::array kinds{
-    FaultKind::throws,   FaultKind::kill,      FaultKind::hang,          FaultKind::sigkill,
-    FaultKind::sigstop,  FaultKind::drop_link, FaultKind::corrupt_frame, FaultKind::corrupt_checkpoint,
-    FaultKind::disk_full};
+    FaultKind::throws,    FaultKind::kill,      FaultKind::hang,          FaultKind::sigkill,
+    FaultKind::sigstop,   FaultKind::drop_link, FaultKind::corrupt_frame, FaultKind::corrupt_checkpoint,
+    FaultKind::disk_full, FaultKind::release};
 constexpr std::array points{
     FaultPoint::entry_received, FaultPoint::forward_begin,   FaultPoint::forward_end,
     FaultPoint::entry_sent,     FaultPoint::backward,        FaultPoint::step,
@@ -96,6 +96,8 @@ std::string_view to_string(FaultKind kind) {
       return "corrupt-checkpoint";
     case FaultKind::disk_full:
       return "disk-full";
+    case FaultKind::release:
+      return "release";
   }
   return "unknown";
 }

@@ -23,6 +23,7 @@ enum class FaultKind : std::uint8_t {
   corrupt_frame,       // a byte of the next entry that its process sends is flipped on the wire
   corrupt_checkpoint,  // a bit of the stage's newest checkpoint is flipped, and the actor throws
   disk_full,           // the next `times` writes below the stage's checkpoints find the disk full
+  release,             // threads of its process that hang go on; ordered while it runs, at no place
 };
 std::string_view to_string(FaultKind kind);
 

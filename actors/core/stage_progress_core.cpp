@@ -7,7 +7,11 @@
 namespace zerolock {
 
 StageProgressCore::StageProgressCore(StageProgressSetup setup)
-    : setup_(std::move(setup)), committed_(setup_.committed), input_(first_position_after(setup_.committed)) {
+    : setup_(std::move(setup)),
+      committed_(setup_.committed),
+      replays_(setup_.replay_batch > 1),
+      next_to_ask_(first_position_after(setup_.committed)),
+      input_(next_to_ask_) {
   ZEROLOCK_INVARIANT(committed_ <= setup_.checkpoints.last, "a worker starts within its run");
   ZEROLOCK_INVARIANT(setup_.unsaved_max > 0, "a checkpoint must be able to be under way");
   if (!setup_.save_first) saved_ = committed_;
@@ -36,8 +40,14 @@ bool StageProgressCore::checkpoint_pending() const {
 StageAction StageProgressCore::next() const {
   using Kind = StageAction::Kind;
   // Asked for early, the next entry is there when the training of this one ends.
-  if (!asked_ && !received_rows_ && input_.window <= setup_.checkpoints.last)
-    return {Kind::take, input_, false};
+  const std::uint64_t ahead = replays_ ? setup_.replay_batch : 1;
+  if (asked_ + received_.size() < ahead && next_to_ask_.window <= setup_.checkpoints.last)
+    return {Kind::take, next_to_ask_, false};
+  return due();
+}
+
+StageAction StageProgressCore::due() const {
+  using Kind = StageAction::Kind;
   if (done_steps_ == 0 && checkpoint_pending()) {
     const bool room = unsaved_.size() < setup_.unsaved_max;
     return {room ? Kind::checkpoint : Kind::wait_checkpoint, {*committed_, 0}, false};
@@ -54,7 +64,8 @@ StageAction StageProgressCore::next_step() const {
       return next_forward(Kind::forward, position);
     case ScheduledStep::Kind::backward: {
       const bool waits = setup_.gradients_return && setup_.has_downstream && !gradients_.contains(position);
-      return {waits ? Kind::wait_input : Kind::backward, position, false};
+      return {waits ? Kind::wait_input : Kind::backward, position, false,
+              position == joint_first_ ? joint_ : 1};
     }
     case ScheduledStep::Kind::step:
       return {Kind::step, position, false};
@@ -70,15 +81,40 @@ StageAction StageProgressCore::next_step() const {
 
 StageAction StageProgressCore::next_forward(StageAction::Kind forward, const BatchPosition& position) const {
   using Kind = StageAction::Kind;
-  if (!received_rows_) return {Kind::wait_input, position, false};
-  if (!setup_.has_downstream) return {forward, position, false};
+  if (received_.empty()) return {Kind::wait_input, position, false};
+  if (!setup_.has_downstream) return {forward, position, false, forwards_at_once()};
   if (!allowance_) return {Kind::wait_output, position, false};
   // A replay makes outputs again that are held already: they take no room and are not sent.
-  if (position < allowance_->next) return {forward, position, false};
+  if (position < allowance_->next) return {forward, position, false, forwards_at_once()};
   if (sent_entries_ >= allowance_->allowed_entries) return {Kind::wait_output, position, false};
-  const std::uint64_t bytes = bytes_per_row_ * static_cast<std::uint64_t>(*received_rows_);
-  if (sent_bytes_ + bytes <= allowance_->allowed_bytes) return {forward, position, true};
+  const std::uint64_t bytes = bytes_per_row_ * static_cast<std::uint64_t>(received_.front().rows);
+  if (sent_bytes_ + bytes <= allowance_->allowed_bytes) return {forward, position, true, forwards_at_once()};
   return {never_fits(position, bytes) ? Kind::blocked : Kind::wait_output, position, false};
+}
+
+/// Those that are here, of this window, with room for all of their outputs. Only where each forward is
+/// followed by its own backward can several change places with theirs.
+std::uint64_t StageProgressCore::forwards_at_once() const {
+  if (!replays_) return 1;
+  std::uint64_t count = 0;
+  std::uint64_t entries = sent_entries_;
+  std::uint64_t bytes = sent_bytes_;
+  for (const Received& received : received_) {
+    const std::size_t at = done_steps_ + 2 * count;
+    if (count == setup_.replay_batch || at + 1 >= steps_.size() ||
+        steps_[at] != ScheduledStep{ScheduledStep::Kind::forward, received.position} ||
+        steps_[at + 1] != ScheduledStep{ScheduledStep::Kind::backward, received.position}) {
+      break;
+    }
+    if (setup_.has_downstream && received.position >= allowance_->next) {
+      // The first output of a life may be the one that tells how large they are.
+      if (bytes_per_row_ == 0 && entries > sent_entries_) break;
+      bytes += bytes_per_row_ * static_cast<std::uint64_t>(received.rows);
+      if (++entries > allowance_->allowed_entries || bytes > allowance_->allowed_bytes) break;
+    }
+    ++count;
+  }
+  return std::max<std::uint64_t>(count, 1);
 }
 
 /// Room comes back when the recovery line passes a window; it cannot pass one that this output is part of.
@@ -88,16 +124,30 @@ bool StageProgressCore::never_fits(const BatchPosition& position, std::uint64_t 
   return position.window <= setup_.checkpoints.next_after(allowance_->recovery_line);
 }
 
+void StageProgressCore::begins_together(std::uint64_t count) {
+  const StageAction action = due();
+  ZEROLOCK_INVARIANT(action.kind == StageAction::Kind::forward && count > 0 && count <= action.together,
+                     "only forwards that are due are done together");
+  joint_first_ = action.position;
+  joint_ = count;
+  const auto first = steps_.begin() + static_cast<std::ptrdiff_t>(done_steps_);
+  std::stable_partition(first, first + static_cast<std::ptrdiff_t>(2 * count),
+                        [](const ScheduledStep& step) { return step.kind == ScheduledStep::Kind::forward; });
+}
+
 void StageProgressCore::asked() {
-  ZEROLOCK_INVARIANT(next().kind == StageAction::Kind::take, "one entry is asked for at a time");
-  asked_ = true;
+  ZEROLOCK_INVARIANT(next().kind == StageAction::Kind::take, "only an entry that was due is asked for");
+  ++asked_;
+  next_to_ask_ = position_after(next_to_ask_, setup_.micro_batches);
 }
 
 void StageProgressCore::received(const BatchPosition& position, std::int64_t rows) {
-  ZEROLOCK_INVARIANT(asked_ && !received_rows_, "entries come when asked for");
-  ZEROLOCK_INVARIANT(position == input_, "entries come in order");
-  asked_ = false;
-  received_rows_ = rows;
+  ZEROLOCK_INVARIANT(asked_ > 0, "entries come when asked for");
+  const BatchPosition expected =
+      received_.empty() ? input_ : position_after(received_.back().position, setup_.micro_batches);
+  ZEROLOCK_INVARIANT(position == expected, "entries come in order");
+  --asked_;
+  received_.push_back({position, rows});
 }
 
 void StageProgressCore::gradient_received(const BatchPosition& position) {
@@ -106,34 +156,35 @@ void StageProgressCore::gradient_received(const BatchPosition& position) {
 }
 
 void StageProgressCore::forwarded(std::uint64_t bytes) {
-  const StageAction action = next();
+  const StageAction action = due();
   ZEROLOCK_INVARIANT(action.kind == StageAction::Kind::forward || action.kind == StageAction::Kind::calibrate,
                      "only a forward that was due is done");
   if (action.emit) {
     ++sent_entries_;
     sent_bytes_ += bytes;
   }
-  if (*received_rows_ > 0) bytes_per_row_ = bytes / static_cast<std::uint64_t>(*received_rows_);
+  const std::int64_t rows = received_.front().rows;
+  if (rows > 0) bytes_per_row_ = bytes / static_cast<std::uint64_t>(rows);
   if (setup_.gradients_return && setup_.has_downstream) sent_on_.insert(action.position);
-  received_rows_.reset();
+  received_.pop_front();
   input_ = position_after(input_, setup_.micro_batches);
   ++done_steps_;
 }
 
 void StageProgressCore::trained() {
-  const StageAction action = next();
+  const StageAction action = due();
   ZEROLOCK_INVARIANT(action.kind == StageAction::Kind::backward, "only a backward that was due is done");
   gradients_.erase(action.position);
   ++done_steps_;
 }
 
 void StageProgressCore::stepped() {
-  ZEROLOCK_INVARIANT(next().kind == StageAction::Kind::step, "only a step that was due is done");
+  ZEROLOCK_INVARIANT(due().kind == StageAction::Kind::step, "only a step that was due is done");
   commit();
 }
 
 void StageProgressCore::handed_over() {
-  ZEROLOCK_INVARIANT(next().kind == StageAction::Kind::hand_over,
+  ZEROLOCK_INVARIANT(due().kind == StageAction::Kind::hand_over,
                      "only targets that were due are handed over");
   ++done_steps_;
 }
@@ -143,12 +194,12 @@ void StageProgressCore::targets_known() {
 }
 
 void StageProgressCore::fitted() {
-  ZEROLOCK_INVARIANT(next().kind == StageAction::Kind::fit, "only a fit that was due is done");
+  ZEROLOCK_INVARIANT(due().kind == StageAction::Kind::fit, "only a fit that was due is done");
   commit();
 }
 
 void StageProgressCore::saved() {
-  ZEROLOCK_INVARIANT(next().kind == StageAction::Kind::checkpoint,
+  ZEROLOCK_INVARIANT(due().kind == StageAction::Kind::checkpoint,
                      "only a checkpoint that was due is handed over");
   saved_ = committed_;
   unsaved_.push_back(*committed_);

@@ -27,11 +27,14 @@ struct StageProgressSetup {
   /// keeps nothing that was sent and at most output_bytes_max of what was not.
   bool gradients_return = false;
   std::uint64_t output_bytes_max = 0;
+  /// A life that finds entries waiting, because the stage was away, asks for so many ahead and does their
+  /// forwards and backwards together, as far as they are of one window, until it has caught up. 1: never.
+  std::uint64_t replay_batch = 1;
 };
 
 struct StageAction {
   enum class Kind : std::uint8_t {
-    take,             // ask the hidden-state buffer for `position`, one ahead of the forwards
+    take,             // ask the hidden-state buffer for `position`, ahead of the forwards
     forward,          // of `position`; send the result on if `emit`
     backward,         // backward of `position`, with the local loss or the gradient that came back
     step,             // optimizer step of position.window
@@ -48,6 +51,9 @@ struct StageAction {
   } kind = Kind::finished;
   BatchPosition position;
   bool emit = false;
+  /// Forward: of so many micro-batches, from `position` on, which may be done at once (begins_together).
+  /// Backward: of those whose forward was.
+  std::uint64_t together = 1;
 
   constexpr bool operator==(const StageAction&) const = default;
 };
@@ -58,6 +64,16 @@ class StageProgressCore {
   explicit StageProgressCore(StageProgressSetup setup);
 
   [[nodiscard]] StageAction next() const;
+  /// The same, once nothing more is to be asked for.
+  [[nodiscard]] StageAction due() const;
+
+  /// The forwards of `count` micro-batches, as many as next() allows at most, are done next, and then their
+  /// backwards. Each is still reported for itself.
+  void begins_together(std::uint64_t count);
+  /// Nothing waits any more: from now on, micro-batches are taken one by one.
+  void caught_up() { replays_ = false; }
+  /// Whether it takes several at once, and has not caught up.
+  [[nodiscard]] bool replays() const { return replays_; }
 
   void asked();                                                     // done: take
   void received(const BatchPosition& position, std::int64_t rows);  // the entry came
@@ -80,6 +96,7 @@ class StageProgressCore {
  private:
   [[nodiscard]] StageAction next_step() const;
   [[nodiscard]] StageAction next_forward(StageAction::Kind forward, const BatchPosition& position) const;
+  [[nodiscard]] std::uint64_t forwards_at_once() const;
   [[nodiscard]] bool never_fits(const BatchPosition& position, std::uint64_t bytes) const;
   [[nodiscard]] bool checkpoint_pending() const;
   [[nodiscard]] const ScheduledStep& current() const { return steps_.at(done_steps_); }
@@ -93,9 +110,18 @@ class StageProgressCore {
   std::vector<ScheduledStep> steps_;  // of the window after committed_; empty after the last
   std::size_t done_steps_ = 0;
   bool targets_known_ = false;
-  bool asked_ = false;
-  BatchPosition input_;  // the entry that is to be asked for, is asked for, or waits for its forward
-  std::optional<std::int64_t> received_rows_;  // of the entry that waits for its forward
+  struct Received {
+    BatchPosition position;
+    std::int64_t rows = 0;
+  };
+
+  bool replays_ = false;
+  std::uint64_t asked_ = 0;            // entries that have not come yet
+  BatchPosition next_to_ask_;          // the first that has not been asked for
+  BatchPosition input_;                // the first that has not been forwarded
+  std::deque<Received> received_;      // that wait for their forward, from input_ on
+  BatchPosition joint_first_;          // of the micro-batches that were begun together last
+  std::uint64_t joint_ = 1;            // how many they are
   std::set<BatchPosition> sent_on_;    // forwarded, and without their gradient; where gradients return
   std::set<BatchPosition> gradients_;  // that wait for their backward
   std::optional<OutputAllowance> allowance_;

@@ -7,6 +7,7 @@
 #include "actors/core/flow_credit.hpp"
 #include "actors/protocol.hpp"
 #include "actors/remote/link_faults.hpp"
+#include "actors/remote/traffic.hpp"
 #include "tensors/base/entry.hpp"
 #include "transport/connection.hpp"
 #include "transport/entry_frame.hpp"
@@ -21,6 +22,7 @@ struct BoundaryTerms {
   std::uint64_t depth = 4;
   std::size_t buffer_bytes_max = 0;    // of the buffers behind the links, and so of what waits in a link
   std::shared_ptr<LinkFaults> faults;  // for injected ones; null: none
+  TrafficWatch watch;                  // of entries that come in
 };
 
 /// An entry waits for so many bytes of credit.

@@ -137,6 +137,9 @@ class CoordinatorLink final : public Type::base {
     if (news.copied < WindowsDone{window}) {
       state = bytes_of(read_checkpoint_bytes(setup_.checkpoints, stage, window));
       news.copied = window;
+      if (setup_.watch) {
+        setup_.watch({TrafficItem::Kind::state_copied, stage, {window, 0}, state.nbytes(), 0});
+      }
     }
     news.durable = std::max(news.durable, WindowsDone{window});
     channel_.send(control::WindowDurable{stage, window}, state);

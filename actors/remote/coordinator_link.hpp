@@ -9,6 +9,7 @@
 
 #include "actors/protocol.hpp"
 #include "actors/remote/control_channel.hpp"
+#include "actors/remote/traffic.hpp"
 #include "transport/network.hpp"
 
 namespace zerolock {
@@ -46,6 +47,7 @@ struct CoordinatorLinkSetup {
       checkpoints;  // of the executor's stages; copies of durable ones go to the coordinator
   CoordinatorListenerActor owner;
   std::function<void(const std::string&)> note;  // one line for the log; may be called by any thread
+  TrafficWatch watch;                            // of states that go to the coordinator
 };
 
 /// Goes on with a coordinator that has started again: says anew all that it has to know of the stages. Fails,

@@ -143,6 +143,10 @@ class InboundLink final : public Type::base {
     try {
       if (frame.type == FrameType::entry) {
         const ReceivedEntry received = read_entry(frame, setup_.terms.limits);
+        if (setup_.terms.watch) {
+          setup_.terms.watch({TrafficItem::Kind::entry, setup_.boundary, received.entry.position,
+                              frame.payload.size(), frame.wire_bytes()});
+        }
         if (received.session == session_ && receiver_) {
           send(receiver_, entry_atom::value, received.session, received.entry);
         }

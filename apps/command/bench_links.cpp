@@ -63,12 +63,6 @@ BoundaryTerms terms_of_bench() {
   return terms;
 }
 
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
-
 /// A row of the table; what a measurement does not have stays empty.
 nlohmann::ordered_json row_of(const std::string& measured) {
   return {{"measured", measured},     {"entry_bytes", nullptr},     {"seconds", nullptr},

@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 namespace zerolock {
 
@@ -16,5 +17,8 @@ struct BenchResult {
   /// Columns named by the rows' keys, then a line for each ratio.
   [[nodiscard]] std::string to_table() const;
 };
+
+/// The upper one of the two in the middle, if there are two. Not of nothing.
+double median(std::vector<double> values);
 
 }  // namespace zerolock

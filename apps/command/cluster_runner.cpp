@@ -53,6 +53,7 @@ RemoteRun remote_run(const TrainOptions& options, const TrainingInputs& inputs, 
   common.restart_seconds = static_cast<std::uint64_t>(plan.restart_period.count());
   common.depth = plan.depth;
   common.buffer_bytes_max = plan.buffer_bytes_max;
+  common.replay_batch = plan.replay_batch;
   common.rows_max = static_cast<std::int64_t>(options.batch * options.rows.sequence_length);
   common.sequences_max = static_cast<std::int64_t>(options.batch);
   common.width = model.width;

@@ -50,5 +50,7 @@ std::unique_ptr<Command> make_bench_theory_command();
 std::unique_ptr<Command> make_bench_links_command();
 std::unique_ptr<Command> make_bench_stages_command();
 std::unique_ptr<Command> make_bench_device_command();
+std::unique_ptr<Command> make_bench_recovery_command();
+std::unique_ptr<Command> make_bench_replay_command();
 
 }  // namespace zerolock

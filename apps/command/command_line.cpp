@@ -16,9 +16,6 @@ namespace zerolock {
 
 namespace {
 
-/// Benches of later versions: known, so that the answer can say more than "no such command".
-const std::vector<std::string> later_benches{"recovery"};
-
 /// A subcommand with the CLI11 command that reads it.
 struct BoundCommand {
   std::unique_ptr<Command> command;
@@ -51,7 +48,7 @@ class CommandLine {
     bind(root_, "", make_simulate_command());
     bench_ = root_.add_subcommand("bench",
                                   "measure this machine and what training learns: overhead, throughput, "
-                                  "memory, learning, links, stages, device");
+                                  "memory, learning, links, stages, device, recovery, replay");
     bench_->allow_extras();
     bench_->require_subcommand(0, 1);
     bind(*bench_, "bench ", make_bench_overhead_command());
@@ -62,6 +59,8 @@ class CommandLine {
     bind(*bench_, "bench ", make_bench_links_command());
     bind(*bench_, "bench ", make_bench_stages_command());
     bind(*bench_, "bench ", make_bench_device_command());
+    bind(*bench_, "bench ", make_bench_recovery_command());
+    bind(*bench_, "bench ", make_bench_replay_command());
   }
 
   int run(int argc, const char* const* argv) {
@@ -73,9 +72,8 @@ class CommandLine {
     } catch (const CLI::ParseError& error) {
       throw InputError(error.what());
     }
-    if (bench_->parsed() && bench_->get_subcommands().empty())
-      refuse_command(*bench_, later_benches, "bench ");
-    if (root_.get_subcommands().empty()) refuse_command(root_, {}, "");
+    if (bench_->parsed() && bench_->get_subcommands().empty()) refuse_command(*bench_, "bench ");
+    if (root_.get_subcommands().empty()) refuse_command(root_, "");
     for (BoundCommand& bound : commands_) {
       if (!bound.app->parsed()) continue;
       refuse_extras(bound);
@@ -96,8 +94,7 @@ class CommandLine {
   }
 
   /// No subcommand was recognised: says which there are.
-  [[noreturn]] static void refuse_command(const CLI::App& app, const std::vector<std::string>& later,
-                                          const std::string& prefix) {
+  [[noreturn]] static void refuse_command(const CLI::App& app, const std::string& prefix) {
     std::vector<std::string> names;
     for (const CLI::App* sub : app.get_subcommands([](const CLI::App*) { return true; })) {
       names.push_back(sub->get_name());
@@ -106,9 +103,6 @@ class CommandLine {
     const std::vector<std::string> extras = app.remaining();
     if (extras.empty()) throw InputError("no command given; " + list);
     const std::string& word = extras.front();
-    for (const std::string& name : later) {
-      if (name == word) throw InputError(prefix + word, "this version does not have it; " + list);
-    }
     throw InputError(prefix + word, "no such command" + suggestion(word, names, "") + "; " + list);
   }
 

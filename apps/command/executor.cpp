@@ -21,11 +21,13 @@
 #include "apps/command/opened_model.hpp"
 #include "apps/command/quantity.hpp"
 #include "apps/command/random_model.hpp"
+#include "apps/command/traffic_file.hpp"
 #include "supervision/executor_run.hpp"
 #include "tensors/base/error.hpp"
 #include "tensors/base/sgemm.hpp"
 #include "tensors/planning/partitioner.hpp"
 #include "tensors/training/chunk_backend.hpp"
+#include "tensors/training/simulated_backend.hpp"
 #include "transport/weights/model_fetch.hpp"
 
 namespace zerolock {
@@ -56,6 +58,8 @@ class ExecutorCommand : public Command {
                   "compute threads of each stage; with more than 1 the adapter's bits may be others");
     table.text("device", device_, "what its stages compute on: cpu");
     table.flag("model-unchecked", model_unchecked_, "trust --model to be the coordinator's, unread");
+    table.path("traffic", traffic_,
+               "file to append a line of JSON to for each entry and state that comes in or is copied");
     table.flag("end-with-parent", end_with_parent_, "end when the process that started this one does");
     cluster_.declare(table);
     log_.declare(table);
@@ -137,6 +141,11 @@ class ExecutorCommand : public Command {
     plan.prepare = [this, dial](const Preparation& preparation) { return backends(preparation, dial); };
     plan.note = [](const std::string& line) { spdlog::info("{}", line); };
     plan.note_fault = [](const std::string& line) { spdlog::warn("{}", line); };
+    if (traffic_) {
+      plan.watch = [file = std::make_shared<TrafficFile>(*traffic_)](const TrafficItem& item) {
+        file->add(item);
+      };
+    }
     plan.abandon = [](const ExecutorEnd& end) {
       spdlog::error("{}", end.failure);
       spdlog::shutdown();
@@ -148,6 +157,11 @@ class ExecutorCommand : public Command {
   /// The model, opened once for all stages that this executor hosts.
   [[nodiscard]] BackendFactory backends(const Preparation& preparation, const DialOptions& dial) const {
     const Assignment& assignment = preparation.assignment;
+    if (assignment.simulated) {
+      return [compute = *assignment.simulated, width = assignment.width](StageIndex stage, MemoryAccount&) {
+        return make_simulated_backend(stage, width, compute);
+      };
+    }
     const std::shared_ptr<const ModelFiles> files =
         model_ ? local_model(assignment) : fetched_model(preparation, dial);
     if (!files) throw RunError("the executor leaves before it has the model");
@@ -211,6 +225,7 @@ class ExecutorCommand : public Command {
   std::optional<std::filesystem::path> work_;
   std::string listen_;
   std::string memory_limit_;
+  std::optional<std::filesystem::path> traffic_;
   std::optional<double> gflops_;
   bool spare_ = false;
   std::uint64_t threads_ = 1;

@@ -55,6 +55,10 @@ Fault read_fault(const toml::table& table, const std::string& file, std::uint64_
     const std::string value = value_text(node, key, place);
     if (key == "kind") {
       fault.kind = parse_fault_kind(value, place + ": kind");
+      if (fault.kind == FaultKind::release) {
+        throw InputError(place + ": kind",
+                         "'release' is ordered while a run goes on: zerolock inject release");
+      }
     } else {
       set_fault_key(fault, key, value, place);
     }

@@ -25,7 +25,7 @@ class InjectCommand : public Command {
   void declare(OptionTable& table) override {
     table.positional("kind", kind_,
                      "throw, kill, hang, sigkill, sigstop, drop-link, corrupt-frame, corrupt-checkpoint or "
-                     "disk-full");
+                     "disk-full; release, to let what hangs go on");
     table.integer("stage", stage_, 0, 1'000'000, "the stage where it happens");
     table.text("at", at_,
                "where in it: window=N,micro_batch=N,phase=POINT; without a window in the next one, without a "

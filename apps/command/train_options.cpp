@@ -187,10 +187,14 @@ void declare_runtime(TrainOptions& options, OptionTable& table) {
   table.integer("depth", options.depth, 1, 4096, "micro-batches in flight between two stages at most");
   table.integer("buffer-limit", options.buffer_limit_mib, 1, 1'048'576, "MiB of each buffer at most");
   table.integer("checkpoint-every", options.checkpoint_every, 1, 1'000'000, "windows between checkpoints");
+  table.integer(
+      "replay-batch", options.replay_batch, 1, 64,
+      "waiting micro-batches that a stage does at once after it was away; takes as much memory more");
   table.integer("restarts-max", options.restarts_max, 0, 1'000'000,
                 "failures of one stage, and of its executor, within a minute; one more pauses the run");
   table.real("hang-after", options.hang_after_seconds, {0.01, 86'400, false},
-             "seconds before which no compute step is taken to hang; later, beyond 10 times the usual");
+             "seconds before which no compute step is taken to hang, later beyond 10 times the usual; a step "
+             "of a minute, as on a device that swaps or cools down, is none");
   table.path("eval-data", options.eval_data, "rows to evaluate on while training, read like those of --data");
   table.integer("eval-every", options.eval_every, 1, count_max, "windows from one evaluation to the next");
   table.integer("early-stop", options.early_stop, 1, count_max,

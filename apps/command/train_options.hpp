@@ -105,8 +105,9 @@ struct TrainOptions {
   Recipe recipe = Recipe::automatic;
   std::uint64_t depth = 4;
   std::uint64_t buffer_limit_mib = 1024;
+  std::uint64_t replay_batch = 1;
   std::uint64_t checkpoint_every = 1;
-  double hang_after_seconds = 30;  // no compute step is given up before
+  double hang_after_seconds = 120;              // no compute step is given up before
   std::optional<std::filesystem::path> faults;  // declared by the commands that inject them
   std::uint64_t restarts_max = 5;
   bool tensorboard = false;  // event files in the run's folder

@@ -211,6 +211,7 @@ ClusterPlan TrainingSession::cluster_plan() const {
   plan.last_window = WindowIndex{start_.record.last_window};
   plan.depth = options_.depth;
   plan.buffer_bytes_max = options_.buffer_limit_mib * 1024 * 1024;
+  plan.replay_batch = options_.replay_batch;
   plan.checkpoint_every = options_.checkpoint_every;
   plan.restarts_max = options_.restarts_max;
   plan.checkpoints = folder_.checkpoints(inputs_.partition);

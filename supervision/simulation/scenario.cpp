@@ -118,6 +118,7 @@ Scenario make_scenario(std::uint64_t seed, std::optional<std::uint64_t> stages) 
   // Faults follow one another much faster here than anywhere else, and none of them is meant to end the run.
   scenario.placement.vacancy_max = std::chrono::hours(1);
   scenario.placement.losses_max = 1000;
+  scenario.replay_batch = random.one_in(2) ? 1 : random.between(2, micro_batches_max);
   if (random.one_in(6)) scenario.stop_at = random.between(Time{0}, std::chrono::milliseconds(150));
   return scenario;
 }

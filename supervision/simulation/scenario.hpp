@@ -44,6 +44,7 @@ struct Scenario {
   std::uint64_t ahead_windows = 1;
   std::uint64_t depth = 1;
   std::uint64_t buffer_bytes_max = 0;
+  std::uint64_t replay_batch = 1;
   RestartIntensity intensity;
   PlacementSetup placement;
   bool processes_watched = false;  // the coordinator hears at once when a process is gone

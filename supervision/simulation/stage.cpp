@@ -133,6 +133,7 @@ void Stage::start_worker(WindowIndex committed, std::uint64_t state, bool save_f
   setup.has_downstream = !last_stage();
   setup.checkpoints = checkpoints();
   setup.micro_batches = cluster_.scenario.micro_batch_count();
+  if (incarnation.value > 1) setup.replay_batch = cluster_.scenario.replay_batch;
   const bool keeps = cluster_.mutated(Mutation::half_window_kept);
   const StageNumbers numbers{state, keeps ? kept_gradient_ : 0};
   worker_ = std::make_unique<WorkerActor>(cluster_, machine_, *this, std::move(setup), incarnation, numbers);
@@ -264,6 +265,15 @@ void Stage::allow(const OutputAllowance& allowance) {
 
 void Stage::ask_for_entry(Incarnation life) {
   if (inbound_) inbound_->tell([child = inbound_.get(), life] { child->take(life); });
+}
+
+void Stage::ask_what_waits(Incarnation life) {
+  if (inbound_) inbound_->tell([child = inbound_.get(), life] { child->tell_what_waits(life); });
+}
+
+void Stage::gathered(Incarnation life) {
+  if (!worker_ || worker_->incarnation() != life) return;
+  worker_->tell([child = worker_.get()] { child->gathered(); });
 }
 
 void Stage::put(const Entry& entry) {

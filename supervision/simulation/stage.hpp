@@ -64,6 +64,8 @@ class Stage {
   void give(Incarnation life, const Entry& entry);
   void allow(const OutputAllowance& allowance);
   void ask_for_entry(Incarnation life);
+  void ask_what_waits(Incarnation life);
+  void gathered(Incarnation life);
   void put(const Entry& entry);
   void save(WindowIndex window, std::uint64_t value);
   void report_committed(Incarnation incarnation, WindowIndex window);

@@ -39,13 +39,17 @@ void InboundActor::blocked(const BatchPosition& position, std::uint64_t bytes) {
 
 void InboundActor::take(Incarnation life) {
   if (life != worker_) return;
-  demanded_ = true;
+  ++demanded_;
   serve();
+}
+
+void InboundActor::tell_what_waits(Incarnation life) {
+  if (life == worker_) stage_.gathered(worker_);
 }
 
 void InboundActor::rewind(const WindowsDone& committed, Incarnation life) {
   worker_ = life;
-  demanded_ = false;
+  demanded_ = 0;
   if (core_) {
     core_->rewind(committed);
     return;
@@ -71,12 +75,13 @@ void InboundActor::open() {
 }
 
 void InboundActor::serve() {
-  if (!demanded_ || !core_) return;
-  const Entry* entry = core_->take();
-  if (entry == nullptr) return;
-  demanded_ = false;
-  stage_.give(worker_, *entry);
-  announce_credit();
+  if (!core_) return;
+  for (; demanded_ > 0; --demanded_) {
+    const Entry* entry = core_->take();
+    if (entry == nullptr) return;
+    stage_.give(worker_, *entry);
+    announce_credit();
+  }
 }
 
 void InboundActor::announce_credit() {

@@ -47,6 +47,8 @@ class InboundActor : public Child {
   void entry(std::uint64_t session, const Entry& entry);
   void blocked(const BatchPosition& position, std::uint64_t bytes);
   void take(Incarnation life);
+  /// Answered behind all entries that were given before.
+  void tell_what_waits(Incarnation life);
   void rewind(const WindowsDone& committed, Incarnation life);
   void durable(WindowIndex window);
 
@@ -62,7 +64,7 @@ class InboundActor : public Child {
   std::uint64_t session_ = 0;  // 0: not connected
   EntryCredit announced_;
   Incarnation worker_;
-  bool demanded_ = false;
+  std::uint64_t demanded_ = 0;  // entries that the worker has asked for
   std::optional<std::pair<BatchPosition, std::uint64_t>> blocked_;
 };
 

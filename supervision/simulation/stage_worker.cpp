@@ -30,9 +30,22 @@ void WorkerActor::start() {
 
 void WorkerActor::entry(const Entry& entry) {
   receive([this, entry] {
-    input_ = entry;
+    inputs_.push_back(entry);
     progress_.received(entry.position, entry.layout->rows());
-    (void)fault_at(FaultPoint::entry_received, entry.position);
+    if (fault_at(FaultPoint::entry_received, entry.position)) return;
+    heard_entry_ = true;
+    if (progress_.replays()) gather();
+  });
+}
+
+void WorkerActor::gather() {
+  if (!std::exchange(gathering_, true)) stage_.ask_what_waits(incarnation_);
+}
+
+void WorkerActor::gathered() {
+  receive([this] {
+    gathering_ = false;
+    if (inputs_.empty()) progress_.caught_up();
   });
 }
 
@@ -49,7 +62,7 @@ void WorkerActor::end_at(WindowIndex window) {
 }
 
 void WorkerActor::work() {
-  while (!busy_ && alive() && carry_out(progress_.next())) {
+  while (!busy_ && !gathering_ && alive() && carry_out(progress_.next())) {
   }
 }
 
@@ -63,11 +76,17 @@ bool WorkerActor::carry_out(const StageAction& action) {
       progress_.asked();
       return true;
     case Kind::forward:
-      if (!fault_at(FaultPoint::forward_begin, action.position)) compute(action, forward);
+      if (action.together > 1) progress_.begins_together(action.together);
+      if (!fault_at(FaultPoint::forward_begin, action.position)) {
+        compute(action, forward * static_cast<std::int64_t>(action.together));
+      }
       return false;
     case Kind::backward:
       cluster_.checker.backward_begins(stage_.index(), action.position, !late_);
-      compute(action, 2 * forward);
+      compute(action, 2 * forward * static_cast<std::int64_t>(action.together));
+      return false;
+    case Kind::wait_input:
+      if (progress_.replays() && heard_entry_) gather();
       return false;
     case Kind::step:
       compute(action, forward);
@@ -105,9 +124,7 @@ void WorkerActor::computed(const StageAction& action) {
       forward(action);
       return;
     case StageAction::Kind::backward:
-      add_gradient(numbers_, trained_);
-      if (late_) send_on(*std::exchange(late_, std::nullopt));
-      if (!fault_at(FaultPoint::backward, action.position)) progress_.trained();
+      backward(action);
       return;
     default:
       step(action.position.window);
@@ -115,19 +132,36 @@ void WorkerActor::computed(const StageAction& action) {
 }
 
 void WorkerActor::forward(const StageAction& action) {
+  forward_one(action);
+  for (std::uint64_t i = 1; i < action.together && alive(); ++i) forward_one(progress_.due());
+}
+
+void WorkerActor::backward(const StageAction& action) {
+  BatchPosition position = action.position;
+  for (std::uint64_t i = 0; i < action.together && alive(); ++i) {
+    add_gradient(numbers_, trained_.front());
+    trained_.pop_front();
+    if (late_) send_on(*std::exchange(late_, std::nullopt));
+    if (!fault_at(FaultPoint::backward, position)) progress_.trained();
+    position = position_after(position, cluster_.scenario.micro_batch_count());
+  }
+}
+
+void WorkerActor::forward_one(const StageAction& action) {
   if (fault_at(FaultPoint::forward_end, action.position)) return;
-  trained_ = value_of(*input_);
-  const std::uint64_t value = forward_value(numbers_.state, trained_);
+  const Entry input = inputs_.front();
+  trained_.push_back(value_of(input));
+  const std::uint64_t value = forward_value(numbers_.state, trained_.back());
   cluster_.checker.forwarded(stage_.index(), action.position, value);
   const Entry output =
-      make_entry(action.position, incarnation_, value, static_cast<std::uint64_t>(input_->layout->rows()));
+      make_entry(action.position, incarnation_, value, static_cast<std::uint64_t>(input.layout->rows()));
   if (action.emit && cluster_.mutated(Mutation::backward_before_send)) {
     late_ = output;
   } else if (action.emit) {
     send_on(output);
   }
   progress_.forwarded(output.bytes());
-  input_.reset();
+  inputs_.pop_front();
   (void)fault_at(FaultPoint::entry_sent, action.position);
 }
 

@@ -22,6 +22,8 @@ class WorkerActor : public Child {
   void allowance(const OutputAllowance& allowance);
   void durable(WindowIndex window);
   void end_at(WindowIndex window);
+  /// Whatever waited in the buffer when it was asked has come.
+  void gathered();
 
   [[nodiscard]] Incarnation incarnation() const { return incarnation_; }
   [[nodiscard]] const StageNumbers& numbers() const { return numbers_; }
@@ -34,7 +36,10 @@ class WorkerActor : public Child {
   [[nodiscard]] bool carry_out(const StageAction& action);
   void compute(const StageAction& action, Time duration);
   void computed(const StageAction& action);
+  void gather();
   void forward(const StageAction& action);
+  void forward_one(const StageAction& action);
+  void backward(const StageAction& action);
   void send_on(const Entry& entry);
   void step(WindowIndex window);
   [[nodiscard]] bool fault_at(FaultPoint point, const BatchPosition& position);
@@ -43,10 +48,12 @@ class WorkerActor : public Child {
   StageProgressCore progress_;
   Incarnation incarnation_;
   StageNumbers numbers_;
-  std::optional<Entry> input_;  // received, and not forwarded yet
-  std::uint64_t trained_ = 0;   // the input that waits for its backward
-  std::optional<Entry> late_;   // its hidden state, not sent on yet: by a mutation
-  bool stepped_ = false;        // in this life
+  std::deque<Entry> inputs_;           // received, and not forwarded yet
+  std::deque<std::uint64_t> trained_;  // inputs that wait for their backward
+  bool heard_entry_ = false;           // in this life
+  bool gathering_ = false;             // the buffer has been asked what waits
+  std::optional<Entry> late_;          // its hidden state, not sent on yet: by a mutation
+  bool stepped_ = false;               // in this life
   bool busy_ = false;
   Time busy_until_{0};
   std::deque<std::function<void()>> waiting_;

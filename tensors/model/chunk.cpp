@@ -93,7 +93,7 @@ Chunk::Chunk(const ModelFiles& model, LayerRange range, at::ScalarType compute_t
 
 at::Tensor Chunk::forward(const at::Tensor& x, const std::vector<std::int64_t>& sequence_offsets,
                           ChunkTape* tape, bool recompute) {
-  LayerContext context{sequence_offsets, rotary_, scratch_};
+  LayerContext context{sequence_offsets, rotary_, scratch_, MemoryComponent::activations, {}, {}};
   if (tape != nullptr && !recompute) tape->layers.resize(layers_.size());
   at::Tensor h = x;
   for (std::size_t l = 0; l < layers_.size(); ++l) {
@@ -107,7 +107,7 @@ at::Tensor Chunk::forward(const at::Tensor& x, const std::vector<std::int64_t>& 
 at::Tensor Chunk::forward_first(const at::Tensor& x, const std::vector<std::int64_t>& sequence_offsets,
                                 std::int64_t count) {
   ZEROLOCK_INVARIANT(count >= 0 && count <= range_.count(), "no more layers than the chunk has");
-  const LayerContext context{sequence_offsets, rotary_, scratch_};
+  const LayerContext context{sequence_offsets, rotary_, scratch_, MemoryComponent::activations, {}, {}};
   at::Tensor h = x;
   for (std::int64_t l = 0; l < count; ++l) {
     h = layer_forward(layers_[static_cast<std::size_t>(l)], h, context, nullptr);
@@ -118,15 +118,17 @@ at::Tensor Chunk::forward_first(const at::Tensor& x, const std::vector<std::int6
 at::Tensor Chunk::decode(const at::Tensor& x, KeyValueCache& cache) {
   ZEROLOCK_INVARIANT(cache.layers.size() == layers_.size(), "a cache for each layer");
   const std::vector<std::int64_t> one_sequence{0, x.size(0)};
-  const LayerContext context{one_sequence, rotary_, scratch_};
+  const LayerContext context{one_sequence, rotary_, scratch_, MemoryComponent::activations, {}, {}};
   at::Tensor h = x;
   for (std::size_t l = 0; l < layers_.size(); ++l) h = layer_decode(layers_[l], h, context, cache.layers[l]);
   return h;
 }
 
 at::Tensor Chunk::backward(at::Tensor dy, const at::Tensor& rows, ChunkTape tape,
-                           const std::vector<std::int64_t>& sequence_offsets, bool need_input_gradient) {
-  const LayerContext context{sequence_offsets, rotary_, scratch_};
+                           const std::vector<std::int64_t>& sequence_offsets, bool need_input_gradient,
+                           const ChunkParts& parts) {
+  const LayerContext context{sequence_offsets, rotary_,         scratch_, MemoryComponent::activations,
+                             parts.rows,       parts.given_rows};
   const std::size_t last = layers_.size() - 1;
   dy = layer_backward_from_rows(layers_[last], std::move(dy), rows, tape_of(last, tape, context), context,
                                 last > 0 || need_input_gradient);
@@ -135,7 +137,7 @@ at::Tensor Chunk::backward(at::Tensor dy, const at::Tensor& rows, ChunkTape tape
 
 at::Tensor Chunk::backward(at::Tensor dy, ChunkTape tape, const std::vector<std::int64_t>& sequence_offsets,
                            bool need_input_gradient) {
-  const LayerContext context{sequence_offsets, rotary_, scratch_};
+  const LayerContext context{sequence_offsets, rotary_, scratch_, MemoryComponent::activations, {}, {}};
   return backward_of_first(layers_.size(), std::move(dy), tape, context, need_input_gradient);
 }
 

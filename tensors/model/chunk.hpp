@@ -31,6 +31,13 @@ struct ChunkTape {
   std::vector<at::Tensor> inputs;
 };
 
+/// Several micro-batches that lie one after another: where each begins, among all rows and among those whose
+/// gradient is given. Empty: it is one.
+struct ChunkParts {
+  RowParts rows;
+  RowParts given_rows;
+};
+
 /// Not thread-safe: the layers share a scratch.
 class Chunk {
  public:
@@ -52,7 +59,8 @@ class Chunk {
   /// [n], ascending): dy [n, width], which is overwritten. Returns the gradient of x, or an undefined tensor
   /// if nobody needs it.
   at::Tensor backward(at::Tensor dy, const at::Tensor& rows, ChunkTape tape,
-                      const std::vector<std::int64_t>& sequence_offsets, bool need_input_gradient);
+                      const std::vector<std::int64_t>& sequence_offsets, bool need_input_gradient,
+                      const ChunkParts& parts = {});
   /// The same with the gradient of every row: dy [rows, width].
   at::Tensor backward(at::Tensor dy, ChunkTape tape, const std::vector<std::int64_t>& sequence_offsets,
                       bool need_input_gradient);

@@ -56,12 +56,12 @@ at::Tensor normed_input(const DecoderLayer& layer, std::initializer_list<Project
   return {};
 }
 
-/// dh = dy + the feed-forward half's part, in place of dy.
-void feed_forward_backward(DecoderLayer& layer, at::Tensor& dy, LayerTape& tape,
-                           const LayerContext& context) {
+/// dh = dy + the feed-forward half's part, in place of dy; `parts` of these rows, here and below.
+void feed_forward_backward(DecoderLayer& layer, at::Tensor& dy, LayerTape& tape, const LayerContext& context,
+                           const RowParts& parts) {
   const auto backward = [&](Projection p, const at::Tensor& gradient, const at::Tensor& input,
                             at::Tensor& sum) {
-    linear_backward(layer[p], gradient, input, tape.projected[index_of(p)], context.scratch, sum);
+    linear_backward(layer[p], gradient, input, tape.projected[index_of(p)], context.scratch, sum, parts);
   };
   at::Tensor dproduct;
   {
@@ -86,9 +86,10 @@ void feed_forward_backward(DecoderLayer& layer, at::Tensor& dy, LayerTape& tape,
 
 /// Gradient of the attention's output, given that of h; both, and the tape's output, at the same rows.
 at::Tensor output_projection_backward(DecoderLayer& layer, const at::Tensor& dh, const at::Tensor& output,
-                                      const at::Tensor& projected, const LayerContext& context) {
+                                      const at::Tensor& projected, const LayerContext& context,
+                                      const RowParts& parts) {
   at::Tensor doutput;
-  linear_backward(layer[Projection::output], dh, output, projected, context.scratch, doutput);
+  linear_backward(layer[Projection::output], dh, output, projected, context.scratch, doutput, parts);
   return doutput;
 }
 
@@ -121,9 +122,9 @@ at::Tensor input_backward(DecoderLayer& layer, const AttentionGradients& gradien
   for (const auto& [p, gradient] : readers) {
     const at::Tensor& projected = tape.projected[index_of(p)];
     if (need_input_gradient) {
-      linear_backward(layer[p], *gradient, normed, projected, context.scratch, dnormed);
+      linear_backward(layer[p], *gradient, normed, projected, context.scratch, dnormed, context.parts);
     } else {
-      linear_backward_parameters(layer[p], *gradient, normed, projected);
+      linear_backward_parameters(layer[p], *gradient, normed, projected, context.parts);
     }
   }
   if (!need_input_gradient) return {};
@@ -220,10 +221,10 @@ at::Tensor layer_decode(const DecoderLayer& layer, const at::Tensor& x, const La
 
 at::Tensor layer_backward(DecoderLayer& layer, at::Tensor dy, LayerTape tape, const LayerContext& context,
                           bool need_input_gradient) {
-  feed_forward_backward(layer, dy, tape, context);
+  feed_forward_backward(layer, dy, tape, context, context.parts);
   at::Tensor& dh = dy;
   const at::Tensor doutput = output_projection_backward(
-      layer, dh, tape.attention.output, tape.projected[index_of(Projection::output)], context);
+      layer, dh, tape.attention.output, tape.projected[index_of(Projection::output)], context, context.parts);
   const AttentionGradients gradients = rotated_attention_backward(layer, doutput, tape, context);
   return input_backward(layer, gradients, std::move(dh), tape, context, need_input_gradient);
 }
@@ -232,10 +233,11 @@ at::Tensor layer_backward_from_rows(DecoderLayer& layer, at::Tensor dy, const at
                                     LayerTape tape, const LayerContext& context, bool need_input_gradient) {
   const std::int64_t count = tape.input.size(0);
   LayerTape part = row_wise_part(tape, rows);
-  feed_forward_backward(layer, dy, part, context);
+  feed_forward_backward(layer, dy, part, context, context.some_parts);
   const at::Tensor& dh = dy;
-  const at::Tensor doutput = output_projection_backward(
-      layer, dh, part.attention.output, part.projected[index_of(Projection::output)], context);
+  const at::Tensor doutput =
+      output_projection_backward(layer, dh, part.attention.output,
+                                 part.projected[index_of(Projection::output)], context, context.some_parts);
   const AttentionGradients gradients =
       rotated_attention_backward(layer, spread(doutput, rows, count), tape, context);
   return input_backward(layer, gradients, need_input_gradient ? spread(dh, rows, count) : at::Tensor(), tape,

@@ -38,12 +38,14 @@ struct DecoderLayer {
   const AdaptedLinear& operator[](Projection p) const { return projections[static_cast<std::size_t>(p)]; }
 };
 
-/// What all layers of a stage share while they work on one packed micro-batch.
+/// What all layers of a stage share while they work on one packed micro-batch, or several.
 struct LayerContext {
   const std::vector<std::int64_t>& sequence_offsets;
   RotaryTable& rotary;
   ExpansionScratch& scratch;
   MemoryComponent output_component = MemoryComponent::activations;  // what the layer's output is charged to
+  RowParts parts;                                                   // of the rows, in backward
+  RowParts some_parts;  // of the rows whose gradient layer_backward_from_rows is given
 };
 
 /// What backward needs of a forward. Norm outputs and the feed-forward product are made again from it.

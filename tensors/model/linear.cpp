@@ -68,19 +68,20 @@ at::Tensor linear_forward_onto(const AdaptedLinear& linear, const at::Tensor& x,
 }
 
 void linear_backward(AdaptedLinear& linear, const at::Tensor& dy, const at::Tensor& x,
-                     const at::Tensor& projected, ExpansionScratch& scratch, at::Tensor& dx) {
+                     const at::Tensor& projected, ExpansionScratch& scratch, at::Tensor& dx,
+                     const RowParts& parts) {
   const at::Tensor weight = scratch.expand(linear.frozen.weight);
   if (dx.defined()) {
     dx.addmm_(dy, weight);
   } else {
     dx = at::mm(dy, weight);
   }
-  if (linear.lora) lora_backward(*linear.lora, dy, x, projected, dx);
+  if (linear.lora) lora_backward(*linear.lora, dy, x, projected, dx, parts);
 }
 
 void linear_backward_parameters(AdaptedLinear& linear, const at::Tensor& dy, const at::Tensor& x,
-                                const at::Tensor& projected) {
-  if (linear.lora) lora_backward(*linear.lora, dy, x, projected, at::Tensor());
+                                const at::Tensor& projected, const RowParts& parts) {
+  if (linear.lora) lora_backward(*linear.lora, dy, x, projected, at::Tensor(), parts);
 }
 
 }  // namespace zerolock

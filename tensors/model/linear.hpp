@@ -60,12 +60,13 @@ at::Tensor linear_forward_onto(const AdaptedLinear& linear, const at::Tensor& x,
                                ExpansionScratch& scratch, at::Tensor* projected);
 
 /// dx = dy W (+ LoRA), added to dx if it is defined, and the LoRA gradients added to their sums. x is only
-/// looked at if the layer is adapted.
+/// looked at if the layer is adapted. `parts`: of the rows, as in lora_backward, here and below.
 void linear_backward(AdaptedLinear& linear, const at::Tensor& dy, const at::Tensor& x,
-                     const at::Tensor& projected, ExpansionScratch& scratch, at::Tensor& dx);
+                     const at::Tensor& projected, ExpansionScratch& scratch, at::Tensor& dx,
+                     const RowParts& parts);
 
 /// The LoRA gradients alone, where nobody needs the input's.
 void linear_backward_parameters(AdaptedLinear& linear, const at::Tensor& dy, const at::Tensor& x,
-                                const at::Tensor& projected);
+                                const at::Tensor& projected, const RowParts& parts);
 
 }  // namespace zerolock

@@ -26,6 +26,16 @@ void add_product(at::Tensor& sum, const at::Tensor& left, const at::Tensor& righ
   }
 }
 
+/// sum += left^T * right, for the rows of one micro-batch after the other.
+void add_products(at::Tensor& sum, const at::Tensor& left, const at::Tensor& right, double scale,
+                  const RowParts& parts) {
+  if (parts.empty()) add_product(sum, left.t(), right, scale);
+  for (std::size_t i = 0; i + 1 < parts.size(); ++i) {
+    const std::int64_t rows = parts[i + 1] - parts[i];
+    add_product(sum, left.narrow(0, parts[i], rows).t(), right.narrow(0, parts[i], rows), scale);
+  }
+}
+
 }  // namespace
 
 at::Tensor seeded_uniform(const std::string& name, std::uint64_t seed, at::IntArrayRef shape, double bound,
@@ -59,11 +69,11 @@ at::Tensor lora_forward(const LoraPair& lora, const at::Tensor& x, at::Tensor& y
 }
 
 void lora_backward(LoraPair& lora, const at::Tensor& dy, const at::Tensor& x, const at::Tensor& projected,
-                   const at::Tensor& dx) {
-  add_product(lora.b_gradient, dy.t(), projected, lora.scale);
+                   const at::Tensor& dx, const RowParts& parts) {
+  add_products(lora.b_gradient, dy, projected, lora.scale, parts);
   at::Tensor dprojected = at::mm(dy, lora.b.to(dy.scalar_type()));
   dprojected.mul_(lora.scale);
-  add_product(lora.a_gradient, dprojected.t(), x, 1);
+  add_products(lora.a_gradient, dprojected, x, 1, parts);
   if (dx.defined()) dx.addmm_(dprojected, lora.a.to(dy.scalar_type()));
 }
 

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace zerolock {
 
@@ -36,9 +37,13 @@ at::Tensor seeded_uniform(const std::string& name, std::uint64_t seed, at::IntAr
 /// y [rows, out] += scale * (x A^T) B^T, x [rows, in]. Returns x A^T [rows, rank], which backward needs.
 at::Tensor lora_forward(const LoraPair& lora, const at::Tensor& x, at::Tensor& y);
 
-/// Adds the gradients of A and B to the pair's sums and, if dx is defined, that of x to dx [rows, in].
-/// dy [rows, out]; projected: what lora_forward returned.
+/// Where the micro-batches begin whose rows lie one after another: [micro-batches + 1], from 0 to the number
+/// of rows. Empty: the rows are of one.
+using RowParts = std::vector<std::int64_t>;
+
+/// Adds the gradients of A and B to the pair's sums, one micro-batch after the other, and, if dx is defined,
+/// that of x to dx [rows, in]. dy [rows, out]; projected: what lora_forward returned.
 void lora_backward(LoraPair& lora, const at::Tensor& dy, const at::Tensor& x, const at::Tensor& projected,
-                   const at::Tensor& dx);
+                   const at::Tensor& dx, const RowParts& parts = {});
 
 }  // namespace zerolock

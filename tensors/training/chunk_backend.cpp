@@ -11,6 +11,7 @@
 
 #include "tensors/base/error.hpp"
 #include "tensors/model/chunk.hpp"
+#include "tensors/training/joint_backend.hpp"
 #include "tensors/training/learning_rate.hpp"
 #include "tensors/training/optimizer.hpp"
 #include "tensors/training/readout_loss.hpp"
@@ -43,7 +44,16 @@ struct OpenMicroBatch {
   at::Tensor received;  // its input at the supervised rows, if the loss looks at the previous readout
 };
 
-class ChunkBackend final : public StageBackend {
+/// Several of them with one tape.
+struct OpenTogether {
+  std::vector<BatchPosition> positions;
+  ChunkTape tape;
+  std::vector<std::int64_t> sequence_offsets;  // of all
+  ChunkParts parts;
+  std::vector<std::int64_t> supervised_rows;  // of all, counted from the first one's first row
+};
+
+class ChunkBackend final : public StageBackend, public JointBackend {
  public:
   ChunkBackend(std::shared_ptr<const ModelFiles> model, StageIndex stage,
                const std::vector<LayerRange>& partition, const TrainingSettings& settings,
@@ -74,6 +84,8 @@ class ChunkBackend final : public StageBackend {
   at::Tensor begin(const Entry& entry) override;
   LossReport finish(const BatchPosition& position) override;
   BackwardResult backpropagate(const BatchPosition& position, at::Tensor output_gradient) override;
+  std::vector<at::Tensor> begin_together(const std::vector<Entry>& entries) override;
+  std::vector<LossReport> finish_together(const std::vector<BatchPosition>& positions) override;
   StepReport step(WindowIndex window) override;
   [[nodiscard]] bool needs_calibration() const override { return readout_.needs_calibration(); }
   at::Tensor calibrate_begin(const Entry& entry) override;
@@ -127,8 +139,9 @@ class ChunkBackend final : public StageBackend {
   std::int64_t charged_bytes_ = 0;
 
   std::map<BatchPosition, OpenMicroBatch> open_;
-  std::optional<WeightStash> stash_;  // if steps come between a forward and its backward
-  std::int64_t finished_ = 0;         // micro-batches in the gradient sums
+  std::optional<OpenTogether> open_together_;  // those of open_ whose tape is shared
+  std::optional<WeightStash> stash_;           // if steps come between a forward and its backward
+  std::int64_t finished_ = 0;                  // micro-batches in the gradient sums
   WindowIndex committed_;
 };
 
@@ -193,6 +206,77 @@ at::Tensor ChunkBackend::begin(const Entry& entry) {
   open_.emplace(entry.position, std::move(open));
   if (stash_) stash_->opened(entry.position);
   return output;
+}
+
+std::vector<at::Tensor> ChunkBackend::begin_together(const std::vector<Entry>& entries) {
+  const c10::InferenceMode guard;
+  const MemoryScope scope(account_, MemoryComponent::activations);
+  ZEROLOCK_INVARIANT(!open_together_, "those that began together are finished before others begin");
+  // What only passes through leaves nothing on a tape.
+  const bool alike = trains_adapter() && has_loss_ && reach_ == GradientReach::stage &&
+                     std::none_of(entries.begin(), entries.end(),
+                                  [](const Entry& entry) { return entry.layout->supervised_rows.empty(); });
+  std::vector<at::Tensor> outputs;
+  if (!alike) {
+    for (const Entry& entry : entries) outputs.push_back(begin(entry));
+    return outputs;
+  }
+  OpenTogether together{{}, {}, {0}, {{0}, {0}}, {}};
+  std::vector<at::Tensor> inputs;
+  for (const Entry& entry : entries) {
+    ZEROLOCK_INVARIANT(!needs_calibration() && !open_.contains(entry.position),
+                       "a micro-batch of a stage that can train begins once");
+    inputs.push_back(input_of(entry));
+    const std::int64_t first = together.parts.rows.back();
+    const MicroBatchLayout& layout = *entry.layout;
+    together.positions.push_back(entry.position);
+    for (std::size_t i = 1; i < layout.sequence_offsets.size(); ++i)
+      together.sequence_offsets.push_back(first + layout.sequence_offsets[i]);
+    for (const std::int64_t row : layout.supervised_rows) together.supervised_rows.push_back(first + row);
+    together.parts.rows.push_back(first + layout.rows());
+    together.parts.given_rows.push_back(static_cast<std::int64_t>(together.supervised_rows.size()));
+  }
+  const at::Tensor output =
+      chunk_.forward(at::cat(inputs), together.sequence_offsets, &together.tape, settings_.recompute);
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    const MicroBatchLayout& layout = *entries[i].layout;
+    const at::Tensor rows = at::tensor(layout.supervised_rows, at::kLong);
+    outputs.push_back(output.narrow(0, together.parts.rows[i], layout.rows()));
+    OpenMicroBatch open;
+    open.layout = entries[i].layout;
+    open.hidden = outputs.back().index_select(0, rows);
+    if (readout_.compares()) open.received = inputs[i].index_select(0, rows);
+    open_.emplace(entries[i].position, std::move(open));
+  }
+  open_together_ = std::move(together);
+  return outputs;
+}
+
+std::vector<LossReport> ChunkBackend::finish_together(const std::vector<BatchPosition>& positions) {
+  std::vector<LossReport> reports;
+  if (!open_together_) {
+    for (const BatchPosition& position : positions) reports.push_back(finish(position));
+    return reports;
+  }
+  const c10::InferenceMode guard;
+  const MemoryScope scope(account_, MemoryComponent::activations);
+  OpenTogether together = std::move(*open_together_);
+  open_together_.reset();
+  ZEROLOCK_INVARIANT(positions == together.positions, "exactly those that began together are finished");
+  std::vector<at::Tensor> gradients;
+  for (const BatchPosition& position : positions) {
+    const OpenMicroBatch open = close(position);
+    LossReport report;
+    report.supervised_rows = static_cast<std::int64_t>(open.layout->supervised_rows.size());
+    report.examples = open.layout->sequences();
+    gradients.push_back(readout_gradient(open, report));
+    reports.push_back(report);
+    ++finished_;
+  }
+  chunk_.backward(at::cat(gradients), at::tensor(together.supervised_rows, at::kLong),
+                  std::move(together.tape), together.sequence_offsets, false, together.parts);
+  for (std::size_t i = 0; i < positions.size(); ++i) check_finite(positions[i], reports[i].loss);
+  return reports;
 }
 
 at::Tensor ChunkBackend::calibrate_begin(const Entry& entry) {
@@ -339,6 +423,7 @@ void ChunkBackend::restore(const StageState& state) {
   const c10::InferenceMode guard;
   const MemoryScope scope(account_, MemoryComponent::optimizer);
   open_.clear();
+  open_together_.reset();
   if (stash_) stash_->clear();
   for (TrainableTensor& tensor : adapter_) copy_from_state(state, lora_prefix + tensor.name, tensor.value);
   for (TrainableTensor& tensor : readout_.trainable()) copy_from_state(state, tensor.name, tensor.value);

@@ -18,9 +18,14 @@ using Clock = std::chrono::steady_clock;
 /// exact in fp64 and every input, and every change of order, changes it.
 class SimulatedBackend final : public StageBackend {
  public:
-  SimulatedBackend(StageIndex stage, std::int64_t width, SimulatedDurations durations, bool calibrates,
+  SimulatedBackend(StageIndex stage, std::int64_t width, const SimulatedCompute& compute, bool calibrates,
                    GradientReach reach)
-      : stage_(stage), width_(width), durations_(durations), calibrates_(calibrates), reach_(reach) {}
+      : stage_(stage),
+        width_(width),
+        durations_(compute.durations),
+        state_bytes_(compute.state_bytes),
+        calibrates_(calibrates),
+        reach_(reach) {}
 
   at::Tensor begin(const Entry& entry) override {
     ZEROLOCK_INVARIANT(entry.layout != nullptr && entry.payload.size(0) == entry.layout->rows(),
@@ -111,6 +116,7 @@ class SimulatedBackend final : public StageBackend {
     }
     state.tensors["lora.simulated"] =
         at::full({1}, static_cast<double>(committed_checksum_), at::TensorOptions().dtype(at::kDouble));
+    if (state_bytes_ > 0) state.tensors["lora.zeros"] = at::zeros({state_bytes_ / 4}, at::kFloat);
     return state;
   }
 
@@ -179,6 +185,7 @@ class SimulatedBackend final : public StageBackend {
   StageIndex stage_;
   std::int64_t width_;
   SimulatedDurations durations_;
+  std::int64_t state_bytes_;
   bool calibrates_;
   GradientReach reach_;
   std::optional<double> fitted_;
@@ -195,7 +202,12 @@ class SimulatedBackend final : public StageBackend {
 std::unique_ptr<StageBackend> make_simulated_backend(StageIndex stage, std::int64_t width,
                                                      SimulatedDurations durations, bool calibrates,
                                                      GradientReach reach) {
-  return std::make_unique<SimulatedBackend>(stage, width, durations, calibrates, reach);
+  return std::make_unique<SimulatedBackend>(stage, width, SimulatedCompute{durations, 0}, calibrates, reach);
+}
+
+std::unique_ptr<StageBackend> make_simulated_backend(StageIndex stage, std::int64_t width,
+                                                     const SimulatedCompute& compute, GradientReach reach) {
+  return std::make_unique<SimulatedBackend>(stage, width, compute, false, reach);
 }
 
 }  // namespace zerolock

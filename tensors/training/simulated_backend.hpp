@@ -4,6 +4,7 @@
 /// for schedule and scale studies on machines too small for the real thing.
 
 #include <chrono>
+#include <cstdint>
 #include <memory>
 
 #include "tensors/training/stage_backend.hpp"
@@ -19,6 +20,12 @@ struct SimulatedDurations {
   bool occupies_core = true;
 };
 
+/// A stage's whole compute, made up.
+struct SimulatedCompute {
+  SimulatedDurations durations;
+  std::int64_t state_bytes = 0;  // of a tensor of zeros in its state, which makes that as large as a real one
+};
+
 /// `width`: columns of the hidden state it makes. `calibrates`: it needs calibration before it trains, keeps
 /// every row, gives targets as if it were the last stage, and what it trains depends on what it was fitted
 /// to. `reach` beyond the stage: gradients of outputs count as inputs do, and those of the inputs depend on
@@ -26,6 +33,10 @@ struct SimulatedDurations {
 std::unique_ptr<StageBackend> make_simulated_backend(StageIndex stage, std::int64_t width,
                                                      SimulatedDurations durations = {},
                                                      bool calibrates = false,
+                                                     GradientReach reach = GradientReach::stage);
+/// The same, without calibration.
+std::unique_ptr<StageBackend> make_simulated_backend(StageIndex stage, std::int64_t width,
+                                                     const SimulatedCompute& compute,
                                                      GradientReach reach = GradientReach::stage);
 
 }  // namespace zerolock

@@ -82,6 +82,7 @@ struct Stage {
   Trained trained = 0;             // with the micro-batches of the open window
   Trained seen = 3;                // of the calibration, in this life
   std::optional<Trained> targets;  // on their way to the worker
+  std::uint64_t asked = 0;         // entries, by this life, and not given yet
   bool attached = false;           // this life has asked for the targets, and has not been given them
   int fits = 0;
   std::map<WindowIndex, Trained> disk;
@@ -136,6 +137,7 @@ class Pipeline {
     return state;
   }
   [[nodiscard]] int crashes() const { return crashes_; }
+  [[nodiscard]] std::uint64_t joint_forwards() const { return joint_forwards_; }
   [[nodiscard]] int fits() const {
     int sum = 0;
     for (const Stage& stage : stages_) sum += stage.fits;
@@ -177,6 +179,7 @@ class Pipeline {
     stage.incarnation = stage.incarnation.next();
     stage.given.clear();
     stage.allowances.clear();
+    stage.asked = 0;
     const bool on_disk = committed && stage.disk.contains(*committed);
     stage.trained = on_disk ? stage.disk.at(*committed) : 0;
     stage.seen = 3;
@@ -190,7 +193,10 @@ class Pipeline {
                                             2,
                                             {every_, last_},
                                             micro_batches_of,
-                                            chunk_local_schedule});
+                                            chunk_local_schedule,
+                                            false,
+                                            0,
+                                            stage.incarnation.value > 1 ? 1 + random_.below(4) : 1});
     tell_worker(k);
   }
 
@@ -313,14 +319,24 @@ class Pipeline {
     switch (action.kind) {
       case StageAction::Kind::take:
         stage.worker->asked();
+        ++stage.asked;
         break;
       case StageAction::Kind::wait_input:
         if (const Entry* entry = stage.inbound->take()) {
+          --stage.asked;
           stage.worker->received(entry->position, 2);
           announce(k);
+        } else if (stage.worker->replays() && random_.one_in(4)) {
+          stage.worker->caught_up();
         }
         break;
       case StageAction::Kind::forward:
+        if (stage.worker->replays() && take_another(k)) break;
+        if (action.together > 1) {
+          const std::uint64_t count = 1 + random_.below(action.together);
+          stage.worker->begins_together(count);
+          joint_forwards_ += count - 1;
+        }
         if (action.emit) REQUIRE(stage.outbound->put(make_entry(action.position, stage.incarnation)));
         stage.worker->forwarded(entry_bytes);
         break;
@@ -359,6 +375,18 @@ class Pipeline {
     }
   }
 
+  /// Mostly, a worker that replays takes what waits before it does the forward of what it has.
+  bool take_another(std::uint64_t k) {
+    Stage& stage = stages_[k];
+    if (stage.asked == 0 || random_.one_in(8)) return false;
+    const Entry* entry = stage.inbound->take();
+    if (entry == nullptr) return false;
+    --stage.asked;
+    stage.worker->received(entry->position, 2);
+    announce(k);
+    return true;
+  }
+
   void finish_saving(std::uint64_t k) {
     Stage& stage = stages_[k];
     if (stage.saving.empty()) return;
@@ -395,6 +423,7 @@ class Pipeline {
   bool targets_released_ = false;
   bool finished_ = false;
   int crashes_ = 0;
+  std::uint64_t joint_forwards_ = 0;  // beside the first of those that were begun together
 };
 
 }  // namespace
@@ -404,6 +433,7 @@ TEST_CASE("whatever crashes or repeats, every micro-batch is trained once and in
     int crashes = 0;
     std::uint64_t stages_sum = 0;
     int fits = 0;
+    std::uint64_t joint_forwards = 0;
     for (std::uint64_t seed = 0; seed < 300; ++seed) {
       INFO("seed " << seed << (calibrates ? ", calibrating" : ""));
       const std::uint64_t stages = 1 + seed % 4;
@@ -414,8 +444,10 @@ TEST_CASE("whatever crashes or repeats, every micro-batch is trained once and in
       crashes += pipeline.crashes();
       stages_sum += stages;
       fits += pipeline.fits();
+      joint_forwards += pipeline.joint_forwards();
     }
     CHECK(crashes > 500);                                        // or the test would show little
+    CHECK(joint_forwards > 200);                                 // the same
     CHECK((fits > static_cast<int>(stages_sum)) == calibrates);  // some were calibrated more than once
     CHECK((fits == 0) != calibrates);
   }

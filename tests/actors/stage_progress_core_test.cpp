@@ -225,3 +225,95 @@ TEST_CASE("what was not due cannot be reported as done", "[progress]") {
   CHECK_THROWS_AS(core.received(at_position(1, 1), 1), std::logic_error);
   CHECK_THROWS_AS(core.stepped(), std::logic_error);
 }
+
+// -- Replay in batches
+
+namespace {
+
+/// A life that was restarted in windows of four micro-batches.
+StageProgressSetup replaying_setup(std::uint64_t replay_batch, bool has_downstream) {
+  StageProgressSetup setup = setup_of(has_downstream, 2);
+  setup.micro_batches = [](WindowIndex) { return std::uint64_t{4}; };
+  setup.replay_batch = replay_batch;
+  return setup;
+}
+
+void ask_for_all(StageProgressCore& core) {
+  while (core.next().kind == Kind::take) core.asked();
+}
+
+}  // namespace
+
+TEST_CASE("a replay does those of a window together that are here, and each is reported", "[progress]") {
+  StageProgressCore core(replaying_setup(3, false));
+  for (std::uint64_t i = 0; i < 3; ++i) {
+    REQUIRE(core.next() == StageAction{Kind::take, at_position(1, i), false});
+    core.asked();
+  }
+  REQUIRE(core.next() == StageAction{Kind::wait_input, at_position(1, 0), false});
+  for (std::uint64_t i = 0; i < 3; ++i) core.received(at_position(1, i), 3);
+  REQUIRE(core.next() == StageAction{Kind::forward, at_position(1, 0), false, 3});
+  core.begins_together(3);
+  core.forwarded(48);
+  ask_for_all(core);
+  core.received(at_position(1, 3), 3);
+  // What came meanwhile does not join those that have begun.
+  REQUIRE(core.next() == StageAction{Kind::forward, at_position(1, 1), false});
+  core.forwarded(48);
+  core.forwarded(48);
+  ask_for_all(core);
+  REQUIRE(core.next() == StageAction{Kind::backward, at_position(1, 0), false, 3});
+  for (std::uint64_t i = 0; i < 3; ++i) {
+    REQUIRE(core.next().position == at_position(1, i));
+    core.trained();
+  }
+  // The next window's entries are here, but no part of this one.
+  core.received(at_position(2, 0), 3);
+  REQUIRE(core.next() == StageAction{Kind::forward, at_position(1, 3), false});
+  core.forwarded(48);
+  ask_for_all(core);
+  REQUIRE(core.next() == StageAction{Kind::backward, at_position(1, 3), false});
+  core.trained();
+  REQUIRE(core.next() == StageAction{Kind::step, at_position(1, 3), false});
+}
+
+TEST_CASE("a replay does no more together than there is room for", "[progress]") {
+  StageProgressCore core(replaying_setup(4, true));
+  ask_for_all(core);
+  for (std::uint64_t i = 0; i < 4; ++i) core.received(at_position(1, i), 3);
+  OutputAllowance allowance;
+  allowance.next = at_position(1, 1);  // the first is there from an earlier life
+  allowance.allowed_entries = 2;
+  allowance.allowed_bytes = 1000;
+  core.allowance(allowance);
+  // How large an output is shows with the first.
+  CHECK(core.next() == StageAction{Kind::forward, at_position(1, 0), false, 2});
+  allowance.bytes_per_row = 16;
+  core.allowance(allowance);
+  CHECK(core.next() == StageAction{Kind::forward, at_position(1, 0), false, 3});
+  allowance.allowed_bytes = 48;
+  core.allowance(allowance);
+  CHECK(core.next() == StageAction{Kind::forward, at_position(1, 0), false, 2});
+}
+
+TEST_CASE("once it has caught up, a stage takes one entry at a time", "[progress]") {
+  StageProgressCore core(replaying_setup(2, false));
+  ask_for_all(core);
+  core.received(at_position(1, 0), 3);
+  core.received(at_position(1, 1), 3);
+  core.begins_together(2);
+  core.forwarded(48);
+  core.forwarded(48);
+  core.trained();
+  core.trained();
+  ask_for_all(core);
+  REQUIRE(core.replays());
+  core.caught_up();
+  CHECK_FALSE(core.replays());
+  core.received(at_position(1, 2), 3);
+  core.received(at_position(1, 3), 3);  // it had been asked for
+  REQUIRE(core.next() == StageAction{Kind::forward, at_position(1, 2), false});
+  core.forwarded(48);
+  core.trained();
+  CHECK(core.next() == StageAction{Kind::forward, at_position(1, 3), false});
+}

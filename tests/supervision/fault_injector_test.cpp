@@ -117,6 +117,19 @@ TEST_CASE("a thread that hangs for good is released with the injector", "[fault]
   CHECK(injector.outstanding().empty());
 }
 
+TEST_CASE("a thread that hangs for good goes on when that is ordered", "[fault]") {
+  std::latch hangs(1);
+  FaultInjector injector({parse_fault("hang stage=1,at=backward", "test")},
+                         {{}, {}, {}, [&hangs](const std::string&) { hangs.count_down(); }});
+  std::thread thread([hook = injector.hook()] {
+    hook(FaultPoint::backward, StageIndex{1}, Incarnation{1}, {WindowIndex{1}, 0});
+  });
+  hangs.wait();
+  injector.add(parse_fault("release stage=1", "test"));
+  thread.join();
+  CHECK(injector.outstanding().empty());
+}
+
 TEST_CASE("a process is killed, or stopped and continued", "[fault]") {
   const auto in_child = [](const std::string& fault) {
     const pid_t child = ::fork();

@@ -136,3 +136,41 @@ TEST_CASE("a damaged checkpoint is passed over: the stage goes back further, the
     CHECK(result.outcome.stages[k].incarnation == Incarnation{k == 1 ? 2U : 1U});
   }
 }
+
+TEST_CASE("a stage that makes up for its absence in batches fails within one, and trains the same bits",
+          "[fault]") {
+  const auto expected = train_in_sequence(3, 4, 3, 4);
+  const BatchPosition end_of_window{WindowIndex{2}, 2};
+  for (const std::uint64_t replay_batch : {1, 2, 8}) {
+    for (const FaultPoint point : {FaultPoint::entry_received, FaultPoint::forward_begin,
+                                   FaultPoint::forward_end, FaultPoint::entry_sent, FaultPoint::backward}) {
+      INFO(replay_batch << " at once, " << to_string(point));
+      const TemporaryFolder folder;
+      // Its first life ends when all of the window is in its buffer, its second in the middle of the batch.
+      OneFault first(FaultPoint::step, StageIndex{1}, end_of_window);
+      OneFault second(point, StageIndex{1}, {WindowIndex{2}, 1});
+      ClusterCase given;
+      given.plan.replay_batch = replay_batch;
+      given.fault = [first = first.hook(), second = second.hook()](
+                        FaultPoint at, StageIndex stage, Incarnation life, const BatchPosition& position) {
+        first(at, stage, life, position);
+        if (life == Incarnation{2}) second(at, stage, life, position);
+      };
+      const ClusterResult result = run_cluster(given, folder);
+      REQUIRE(second.hit());
+      REQUIRE(result.outcome.failure.empty());
+      std::uint64_t forwards = 0;  // of the third life in that window: one span for each batch
+      for (const TraceSpan& span : result.heard.spans) {
+        const bool counts = span.kind == TraceSpan::Kind::forward && span.stage == StageIndex{1} &&
+                            span.incarnation == Incarnation{3} && span.position.window == WindowIndex{2};
+        forwards += counts ? 1 : 0;
+      }
+      CHECK(forwards == (replay_batch == 1 ? 3 : replay_batch == 2 ? 2 : 1));
+      for (std::size_t k = 0; k < expected.size(); ++k) {
+        CHECK(result.outcome.stages[k].incarnation == Incarnation{k == 1 ? 3U : 1U});
+        CHECK(result.outcome.stages[k].duplicates_dropped == 0);
+        CHECK(same_state(result.outcome.stages[k].state, expected[k]));
+      }
+    }
+  }
+}
