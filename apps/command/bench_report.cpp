@@ -6,8 +6,8 @@
 #include <system_error>
 #include <vector>
 
-#include "apps/command/report_page.hpp"
 #include "apps/command/text_file.hpp"
+#include "apps/report/report_page.hpp"
 #include "tensors/base/error.hpp"
 
 namespace zerolock {

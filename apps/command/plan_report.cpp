@@ -4,7 +4,7 @@
 #include <cstdio>
 #include <optional>
 
-#include "apps/command/bench_table.hpp"
+#include "apps/report/bench_table.hpp"
 #include "tensors/base/error.hpp"
 #include "tensors/training/chunk_backend.hpp"
 

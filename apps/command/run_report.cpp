@@ -9,11 +9,11 @@
 #include <nlohmann/json.hpp>
 #include <system_error>
 
-#include "apps/command/report_page.hpp"
-#include "apps/command/svg_bars.hpp"
-#include "apps/command/svg_plot.hpp"
 #include "apps/command/text_file.hpp"
-#include "apps/command/trace_report.hpp"
+#include "apps/report/report_page.hpp"
+#include "apps/report/svg_bars.hpp"
+#include "apps/report/svg_plot.hpp"
+#include "apps/report/trace_report.hpp"
 #include "tensors/base/error.hpp"
 
 namespace zerolock {

@@ -189,7 +189,8 @@ void declare_runtime(TrainOptions& options, OptionTable& table) {
   table.integer("checkpoint-every", options.checkpoint_every, 1, 1'000'000, "windows between checkpoints");
   table.integer(
       "replay-batch", options.replay_batch, 1, 64,
-      "waiting micro-batches that a stage does at once after it was away; takes as much memory more");
+      "waiting micro-batches that a stage does at once after it was away: faster, takes as much memory more, "
+      "and the last bits of the adapter may differ");
   table.integer("restarts-max", options.restarts_max, 0, 1'000'000,
                 "failures of one stage, and of its executor, within a minute; one more pauses the run");
   table.real("hang-after", options.hang_after_seconds, {0.01, 86'400, false},

@@ -16,8 +16,8 @@
 #include "apps/command/run_folder.hpp"
 #include "apps/command/trace_file.hpp"
 #include "apps/command/train_options.hpp"
-#include "apps/command/tensorboard_scalars.hpp"
 #include "apps/command/training_inputs.hpp"
+#include "apps/report/tensorboard_scalars.hpp"
 #include "supervision/cluster_plan.hpp"
 
 namespace zerolock {
@@ -76,7 +76,7 @@ class TrainingSession {
   ProgressDisplay progress_;
   std::unique_ptr<RunEvaluation> evaluation_;        // null without --eval-data
   std::unique_ptr<TensorboardScalars> tensorboard_;  // null without --tensorboard
-  std::vector<std::uint64_t> restarts_;        // of each stage, in this session
+  std::vector<std::uint64_t> restarts_;              // of each stage, in this session
   bool stop_asked_for_ = false;
   nlohmann::ordered_json summary_;
 };

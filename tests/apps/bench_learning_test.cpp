@@ -10,9 +10,9 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "apps/command/bench_learning_results.hpp"
-#include "apps/command/bench_learning_settings.hpp"
-#include "apps/command/svg_plot.hpp"
+#include "apps/bench/bench_learning_results.hpp"
+#include "apps/bench/bench_learning_settings.hpp"
+#include "apps/report/svg_plot.hpp"
 #include "command_process.hpp"
 #include "data/csv.hpp"
 #include "tensors/base/error.hpp"

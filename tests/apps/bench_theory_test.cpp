@@ -4,7 +4,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "apps/command/bench_theory_results.hpp"
+#include "apps/bench/bench_theory_results.hpp"
 #include "command_process.hpp"
 #include "tiny_model.hpp"
 

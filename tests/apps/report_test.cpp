@@ -6,12 +6,12 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
-#include "apps/command/crc32c.hpp"
-#include "apps/command/event_file.hpp"
+#include "apps/bench/stage_delays.hpp"
 #include "apps/command/run_report.hpp"
-#include "apps/command/stage_delays.hpp"
-#include "apps/command/stage_timeline.hpp"
-#include "apps/command/trace_report.hpp"
+#include "apps/report/crc32c.hpp"
+#include "apps/report/event_file.hpp"
+#include "apps/report/stage_timeline.hpp"
+#include "apps/report/trace_report.hpp"
 #include "command_process.hpp"
 #include "tiny_model.hpp"
 

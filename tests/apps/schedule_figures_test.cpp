@@ -1,7 +1,7 @@
 // What a trace says about a run's pace.
 
-#include "apps/command/schedule_figures.hpp"
-#include "apps/command/svg_timeline.hpp"
+#include "apps/bench/schedule_figures.hpp"
+#include "apps/report/svg_timeline.hpp"
 
 #include <catch2/catch.hpp>
 #include <chrono>

@@ -45,10 +45,11 @@ class GaugedBackend final : public StageBackend {
   GaugedBackend(StageIndex stage, BoundaryGauge& gauge)
       : stage_(stage),
         gauge_(gauge),
-        inner_(make_simulated_backend(
-            stage, simulated_width,
-            {std::chrono::nanoseconds{0}, std::chrono::microseconds{stage.value == 2 ? 300 : 0},
-             std::chrono::nanoseconds{0}})) {}
+        inner_(
+            make_simulated_backend(stage, simulated_width,
+                                   SimulatedDurations{std::chrono::nanoseconds{0},
+                                                      std::chrono::microseconds{stage.value == 2 ? 300 : 0},
+                                                      std::chrono::nanoseconds{0}})) {}
   at::Tensor begin(const Entry& entry) override {
     gauge_.begins(stage_);
     at::Tensor hidden = inner_->begin(entry);

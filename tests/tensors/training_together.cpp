@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <memory>
 #include <set>
 
 #include "tensors/training/joint_backend.hpp"
@@ -35,6 +36,7 @@ std::vector<Entry> inner_entries(std::size_t count, at::ScalarType type) {
 }
 
 struct Trained {
+  std::unique_ptr<MemoryAccount> account = std::make_unique<MemoryAccount>();  // outlives what it counts
   std::vector<at::Tensor> hidden;
   std::vector<LossReport> reports;
   StageState state;
@@ -42,11 +44,10 @@ struct Trained {
 
 /// A window of the middle stage, `together` micro-batches at a time, and another one from there.
 Trained train(const TrainingSettings& settings, const std::vector<Entry>& entries, std::size_t together) {
-  MemoryAccount account;
-  const auto backend = make_chunk_backend(open_reference_model("tiny-llama"), StageIndex{1},
-                                          {{0, 2}, {2, 4}, {4, 6}}, settings, account);
-  auto& joint = dynamic_cast<JointBackend&>(*backend);
   Trained trained;
+  const auto backend = make_chunk_backend(open_reference_model("tiny-llama"), StageIndex{1},
+                                          {{0, 2}, {2, 4}, {4, 6}}, settings, *trained.account);
+  auto& joint = dynamic_cast<JointBackend&>(*backend);
   for (WindowIndex window{1}; window.value <= 2; window = window.next()) {
     for (std::size_t first = 0; first < entries.size(); first += together) {
       std::vector<Entry> some;
