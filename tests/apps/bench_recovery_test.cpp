@@ -77,7 +77,7 @@ TEST_CASE("a stage that was away moves what it missed once, and alone") {
 
 TEST_CASE("a stage that makes up in batches comes to the same losses") {
   const TinyWorkplace place;
-  const std::vector<std::string> job{"--windows", "4", "--accumulate", "8", "--batch", "1", "--json"};
+  const std::vector<std::string> job{"--windows", "4", "--accumulate", "8", "--json"};
   write_text(place.path("faults.toml"),
              "[[fault]]\nkind = \"throw\"\nstage = 1\nwindow = 2\nat = \"step\"\n");
   const CommandOutput plain = run_zerolock(place.train("plain", job));
