@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdio>
 
+#include "apps/report/svg_parts.hpp"
 #include "apps/report/svg_plot.hpp"
 
 namespace zerolock {
@@ -37,12 +38,6 @@ double seconds(std::chrono::nanoseconds time) {
   return std::chrono::duration<double>(time).count();
 }
 
-std::string pixel(double value) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.2f", value);
-  return text;
-}
-
 std::string number(double value) {
   char text[32];
   std::snprintf(text, sizeof text, "%.6g", value);
@@ -50,13 +45,11 @@ std::string number(double value) {
 }
 
 std::string label(double x, double y, const char* anchor, const std::string& text) {
-  return "<text x=\"" + pixel(x) + "\" y=\"" + pixel(y) + "\" text-anchor=\"" + anchor + "\">" + text +
-         "</text>\n";
+  return svg_text(x, y, std::string("text-anchor=\"") + anchor + "\"", text);
 }
 
 std::string bar(double x, double y, double width, double height, const char* fill) {
-  return "<rect x=\"" + pixel(x) + "\" y=\"" + pixel(y) + "\" width=\"" + pixel(width) + "\" height=\"" +
-         pixel(height) + "\" fill=\"" + fill + "\"/>\n";
+  return svg_rectangle(x, y, width, height, std::string("fill=\"") + fill + "\"");
 }
 
 const Look* look_of(TraceSpan::Kind kind) {
@@ -101,11 +94,7 @@ std::string panel_svg(const TimelinePanel& panel, double top) {
 std::string svg_timeline(const std::string& title, const std::vector<TimelinePanel>& panels) {
   double height = top_margin;
   for (const TimelinePanel& panel : panels) height += panel_height(panel);
-  const std::string width = pixel(left_margin + lanes_width + right_margin);
-  std::string svg = "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"" + width + "\" height=\"" +
-                    pixel(height) + "\" viewBox=\"0 0 " + width + " " + pixel(height) +
-                    "\" font-family=\"sans-serif\" font-size=\"12\">\n";
-  svg += "<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n";
+  std::string svg = svg_opening(left_margin + lanes_width + right_margin, height);
   svg += label((left_margin + lanes_width) / 2, 20, "middle", title);
   double legend = left_margin;
   for (const Look& look : looks) {
