@@ -4,6 +4,7 @@
 #include <map>
 #include <utility>
 
+#include "actors/core/first_placement.hpp"
 #include "actors/deadlines.hpp"
 #include "actors/failure.hpp"
 #include "tensors/base/error.hpp"
@@ -27,7 +28,10 @@ class RemoteExecutors final : public Type::base {
         parent_(parent),
         setup_(std::move(setup)),
         ports_(std::move(ports)),
-        core_(setup_.placement) {
+        core_(setup_.placement),
+        first_placement_({setup_.executors_wanted, setup_.awaited, setup_.placement.vacancy_max,
+                          setup_.placement.losses_max},
+                         now()) {
     contain_failures(this);
     monitor(parent);
     set_down_handler([this](caf::down_msg& down) { on_down(down); });
@@ -38,7 +42,6 @@ class RemoteExecutors final : public Type::base {
 
   behavior_type make_behavior() override {
     if (setup_.recovers) remember(*setup_.recovers);
-    waits_since_ = now();
     send(this, stop_atom::value);
     return {[this](stop_atom) { look_while_waiting(); },
             [this](tick_atom) {
@@ -139,7 +142,7 @@ class RemoteExecutors final : public Type::base {
                   std::to_string(setup_.executors_wanted) + ")");
     }
     carry_out(orders);
-    if (!placed_ && all_are_here()) place();
+    if (!placed_ && first_placement_.ready(candidates().size(), core_.spares())) place();
     return {};
   }
 
@@ -185,11 +188,11 @@ class RemoteExecutors final : public Type::base {
 
   void lost(const std::string& node, const std::string& cause) {
     if (closing_) return;
-    if (!placed_ && ++lost_before_ > setup_.placement.losses_max) {
-      close(make_failure(Failure::permanent, "executors were lost " + std::to_string(lost_before_) +
-                                                 " times before the run began, the last time because " +
-                                                 cause));
-      return;
+    if (!placed_) {
+      if (const auto hopeless = first_placement_.lost(cause)) {
+        close(make_failure(Failure::permanent, *hopeless));
+        return;
+      }
     }
     const bool had_stages = !core_.stages_of(node).empty();
     if (had_stages) setup_.note(cause);
@@ -201,24 +204,11 @@ class RemoteExecutors final : public Type::base {
     if (placed_ || closing_) return;
     if (setup_.stop_requested && setup_.stop_requested()) {
       close(make_failure(Failure::permanent, "it was stopped before its executors had joined"));
-    } else if (const std::string missing = missing_for_too_long(); !missing.empty()) {
-      const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(setup_.placement.vacancy_max);
-      close(make_failure(Failure::permanent, "the layers were cut for executor " + missing +
-                                                 ", which did not come again within " +
-                                                 std::to_string(seconds.count()) + " s"));
+    } else if (const auto hopeless = first_placement_.over(core_.spares(), now())) {
+      close(make_failure(Failure::permanent, *hopeless));
     } else {
       delayed_send(this, deadlines.stop_poll, stop_atom::value);
     }
-  }
-
-  /// The first of those awaited by name that is still not here, once that has lasted too long; else nothing.
-  [[nodiscard]] std::string missing_for_too_long() {
-    if (now() - waits_since_ < setup_.placement.vacancy_max) return {};
-    const std::vector<std::string> members = core_.spares();
-    for (const std::string& node : setup_.awaited) {
-      if (!std::binary_search(members.begin(), members.end(), node)) return node;
-    }
-    return {};
   }
 
   // -- stages
@@ -232,12 +222,6 @@ class RemoteExecutors final : public Type::base {
       if (!card.spare) cards.push_back(card);
     }
     return cards;
-  }
-
-  [[nodiscard]] bool all_are_here() const {
-    const std::vector<std::string> members = core_.spares();
-    return candidates().size() >= setup_.executors_wanted &&
-           std::includes(members.begin(), members.end(), setup_.awaited.begin(), setup_.awaited.end());
   }
 
   void place() {
@@ -485,11 +469,10 @@ class RemoteExecutors final : public Type::base {
   RemoteExecutorsSetup setup_;
   CoordinatorPorts ports_;
   PlacementCore core_;
+  FirstPlacement first_placement_;
   std::map<std::string, Executor> executors_;              // by node
   std::map<StageIndex, caf::actor_addr> links_of_stages_;  // that heard last of each stage
   bool placed_ = false;
-  std::chrono::nanoseconds waits_since_{0};  // for executors to place the stages on
-  std::uint64_t lost_before_ = 0;            // executors, before stages were placed
   std::optional<std::chrono::nanoseconds> armed_for_;
   std::optional<caf::error> closing_;
 };

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
-#include <ctime>
 #include <memory>
 #include <set>
 #include <string>
@@ -20,6 +19,7 @@
 #include "apps/command/opened_model.hpp"
 #include "apps/command/temporary_folder.hpp"
 #include "apps/report/bench_table.hpp"
+#include "tensors/base/processor_time.hpp"
 #include "tensors/model/causal_model.hpp"
 #include "transport/certificates.hpp"
 
@@ -70,12 +70,6 @@ nlohmann::ordered_json row_of(const std::string& measured) {
           {"bytes_per_row", nullptr}, {"largest_error", nullptr},   {"mean_error", nullptr}};
 }
 
-double processor_seconds() {
-  timespec time{};
-  ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
-  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
-}
-
 /// What the same bytes took, a round after another: seconds, and seconds of processors at both ends together.
 struct Rounds {
   std::vector<double> wall;
@@ -83,9 +77,9 @@ struct Rounds {
 
   template <class Transfer>
   void measure(Transfer transfer) {
-    const double begin = processor_seconds();
+    const double begin = process_cpu_seconds();
     wall.push_back(transfer());
-    processor.push_back(processor_seconds() - begin);
+    processor.push_back(process_cpu_seconds() - begin);
   }
 };
 

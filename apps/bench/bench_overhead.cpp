@@ -1,15 +1,13 @@
 /// zerolock bench overhead: what the way through actors and links costs a micro-batch when nothing is
 /// computed.
 
-#include <sys/resource.h>
-
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <memory>
 #include <utility>
 
+#include "apps/bench/clocks.hpp"
 #include "apps/bench/constant_batches.hpp"
 #include "apps/bench/loopback_boundary.hpp"
 #include "apps/bench/schedule_figures.hpp"
@@ -53,23 +51,6 @@ class IdleBackend final : public StageBackend {
   at::Tensor payload_;
   std::int64_t finished_ = 0;
   WindowIndex committed_;
-};
-
-/// Wall clock and this process's CPU time, in seconds.
-struct Spent {
-  double wall = 0;
-  double cpu = 0;
-
-  static Spent now() {
-    rusage usage{};
-    ::getrusage(RUSAGE_SELF, &usage);
-    const auto seconds = [](const timeval& time) {
-      return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) * 1e-6;
-    };
-    const auto wall = std::chrono::steady_clock::now().time_since_epoch();
-    return {std::chrono::duration<double>(wall).count(), seconds(usage.ru_utime) + seconds(usage.ru_stime)};
-  }
-  Spent operator-(const Spent& other) const { return {wall - other.wall, cpu - other.cpu}; }
 };
 
 class BenchOverheadCommand : public Command {
@@ -145,14 +126,14 @@ class BenchOverheadCommand : public Command {
     // The difference of two lengths leaves out what a run costs once.
     const std::uint64_t windows = windows_of(way.stages);
     const std::uint64_t fewer = windows / 10;
-    const Spent once = run_once(way, fewer);
-    const Spent whole = run_once(way, windows) - once;
+    const Clocks once = run_once(way, fewer);
+    const Clocks whole = run_once(way, windows) - once;
     const auto micro_batches = static_cast<double>((windows - fewer) * accumulate_);
     way.wall.push_back(whole.wall / micro_batches * 1e6);
     way.cpu.push_back(whole.cpu / micro_batches * 1e6);
   }
 
-  [[nodiscard]] Spent run_once(const Way& way, std::uint64_t windows) const {
+  [[nodiscard]] Clocks run_once(const Way& way, std::uint64_t windows) const {
     const TemporaryFolder folder;
     ClusterPlan plan;
     plan.run_id = "bench-overhead";
@@ -169,12 +150,12 @@ class BenchOverheadCommand : public Command {
     const BackendFactory make_backend = [&payload](StageIndex, MemoryAccount&) {
       return std::make_unique<IdleBackend>(payload);
     };
-    const Spent begin = Spent::now();
+    const Clocks begin = Clocks::now();
     const ClusterOutcome outcome = run_local_cluster(
         plan, make_constant_batches(windows, accumulate_, 1), make_backend, accounts, [] { return false; },
         ClusterObserver{});
     if (outcome.kind != ClusterOutcome::Kind::finished) throw RunError("the run failed: " + outcome.failure);
-    return Spent::now() - begin;
+    return Clocks::now() - begin;
   }
 
   /// Framed, sent, received and credited as between two processes; both ends count.
@@ -191,10 +172,10 @@ class BenchOverheadCommand : public Command {
     const std::uint64_t count =
         std::clamp(bytes_of_transfer / way.entry_bytes, std::uint64_t{16}, windows_ * accumulate_);
     boundary.transfer(entry, count / 4 + 1);  // memory and congestion windows become warm
-    const Spent begin = Spent::now();
+    const Clocks begin = Clocks::now();
     const double seconds = boundary.transfer(entry, count);
     way.wall.push_back(seconds / static_cast<double>(count) * 1e6);
-    way.cpu.push_back((Spent::now() - begin).cpu / static_cast<double>(count) * 1e6);
+    way.cpu.push_back((Clocks::now() - begin).cpu / static_cast<double>(count) * 1e6);
   }
 
   [[nodiscard]] nlohmann::ordered_json row_of(const Way& way) const {

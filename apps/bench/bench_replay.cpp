@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <ctime>
 #include <filesystem>
 #include <optional>
 
@@ -16,6 +15,7 @@
 #include "apps/command/opened_model.hpp"
 #include "apps/report/bench_table.hpp"
 #include "tensors/base/error.hpp"
+#include "tensors/base/processor_time.hpp"
 #include "tensors/base/sgemm.hpp"
 #include "tensors/files/model_files.hpp"
 #include "tensors/model/causal_model.hpp"
@@ -25,13 +25,6 @@
 namespace zerolock {
 
 namespace {
-
-/// Of this thread, which computes alone: what others do on the machine counts less than by the wall clock.
-double processor_seconds() {
-  timespec time{};
-  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
-}
 
 class BenchReplayCommand : public Command {
  public:
@@ -95,7 +88,7 @@ class BenchReplayCommand : public Command {
                       std::uint64_t together) {
     backend.restore(start);
     auto& joint = dynamic_cast<JointBackend&>(backend);
-    const double begin = processor_seconds();
+    const double begin = thread_cpu_seconds();
     for (std::size_t first = 0; first < entries.size(); first += together) {
       const std::size_t last = std::min<std::size_t>(entries.size(), first + together);
       const std::vector<Entry> some(entries.begin() + static_cast<std::ptrdiff_t>(first),
@@ -111,7 +104,7 @@ class BenchReplayCommand : public Command {
       joint.finish_together(positions);
     }
     backend.step(WindowIndex{1});
-    return processor_seconds() - begin;
+    return thread_cpu_seconds() - begin;
   }
 
   /// Largest difference of two states' numbers.

@@ -1,12 +1,12 @@
 /// zerolock bench throughput: how well training uses this machine.
 
 #include <spdlog/spdlog.h>
-#include <sys/resource.h>
 
 #include <chrono>
 #include <cstdio>
 #include <thread>
 
+#include "apps/bench/clocks.hpp"
 #include "apps/bench/measured_backend.hpp"
 #include "apps/bench/schedule_comparison.hpp"
 #include "apps/command/command.hpp"
@@ -19,24 +19,6 @@
 namespace zerolock {
 
 namespace {
-
-double seconds_of(const timeval& time) {
-  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) * 1e-6;
-}
-
-/// Wall clock and this process's CPU time, in seconds.
-struct Clocks {
-  double wall = 0;
-  double cpu = 0;
-
-  static Clocks now() {
-    rusage usage{};
-    ::getrusage(RUSAGE_SELF, &usage);
-    const auto wall = std::chrono::steady_clock::now().time_since_epoch();
-    return {std::chrono::duration<double>(wall).count(),
-            seconds_of(usage.ru_utime) + seconds_of(usage.ru_stime)};
-  }
-};
 
 /// A run's steady part: from where the last stage committed its first window, so that all stages have work,
 /// to where the first stage committed its last, after which they run dry one after another.
@@ -145,7 +127,7 @@ class BenchThroughputCommand : public Command {
     };
     const Clocks begin = Clocks::now();
     run_cluster(inputs, folder, make_backend, accounts, observer);
-    const Clocks end = Clocks::now();
+    const Clocks whole = Clocks::now() - begin;
     BenchResult result;
     result.bench = "throughput";
     double busy = 0;
@@ -155,7 +137,7 @@ class BenchThroughputCommand : public Command {
       busy += std::chrono::duration<double>(uses[stage].busy).count();
       gemm += std::chrono::duration<double>(uses[stage].gemm).count();
     }
-    add_ratios(result, steady, begin, end);
+    add_ratios(result, steady, whole);
     result.ratios["gemm share of the stages' time"] = busy > 0 ? gemm / busy : 0.0;
     result.ratios["sgemm of one core alone, GFLOP/s"] = sgemm_gflops;
     return result;
@@ -172,15 +154,14 @@ class BenchThroughputCommand : public Command {
             {"gemm_gflops", gemm > 0 ? use.flops / gemm * 1e-9 : 0.0}};
   }
 
-  static void add_ratios(BenchResult& result, const SteadyPart& steady, const Clocks& begin,
-                         const Clocks& end) {
+  static void add_ratios(BenchResult& result, const SteadyPart& steady, const Clocks& whole) {
     const double cores = std::max(1U, std::thread::hardware_concurrency());
-    const double steady_wall = steady.end.wall - steady.begin.wall;
-    if (steady_wall > 0) {
-      result.ratios["use of all cores, steady"] = (steady.end.cpu - steady.begin.cpu) / steady_wall / cores;
-      result.ratios["examples/s, steady"] = static_cast<double>(steady.examples) / steady_wall;
+    const Clocks between = steady.end - steady.begin;
+    if (between.wall > 0) {
+      result.ratios["use of all cores, steady"] = between.cpu / between.wall / cores;
+      result.ratios["examples/s, steady"] = static_cast<double>(steady.examples) / between.wall;
     }
-    result.ratios["use of all cores, whole run"] = (end.cpu - begin.cpu) / (end.wall - begin.wall) / cores;
+    result.ratios["use of all cores, whole run"] = whole.cpu / whole.wall / cores;
     result.ratios["cores"] = cores;
   }
 

@@ -5,6 +5,7 @@
 
 #include "tensors/base/error.hpp"
 #include "tensors/model/attention.hpp"
+#include "tensors/training/base_format.hpp"
 #include "tensors/training/chunk_backend.hpp"
 
 namespace zerolock {

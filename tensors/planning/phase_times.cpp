@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "tensors/base/error.hpp"
+#include "tensors/base/processor_time.hpp"
 #include "tensors/planning/short_run.hpp"
 #include "tensors/training/chunk_backend.hpp"
 
@@ -48,9 +49,9 @@ class RepeatedStage {
       spent.forward += forward() / count;
       spent.backward += backward() / count;
     }
-    const double begin = thread_seconds();
+    const double begin = thread_cpu_seconds();
     backend_->step(window_ = window_.next());
-    spent.step = thread_seconds() - begin;
+    spent.step = thread_cpu_seconds() - begin;
     return spent;
   }
 
@@ -58,9 +59,9 @@ class RepeatedStage {
   double forward() {
     Entry entry = entries_[static_cast<std::size_t>(begun_ % entries_.size())];
     entry.position = {WindowIndex{1}, begun_++};
-    const double begin = thread_seconds();
+    const double begin = thread_cpu_seconds();
     const at::Tensor hidden = backend_->begin(entry);
-    const double spent = thread_seconds() - begin;
+    const double spent = thread_cpu_seconds() - begin;
     open_.emplace_back(entry.position, hidden.sizes().vec());
     return spent;
   }
@@ -71,13 +72,13 @@ class RepeatedStage {
     at::Tensor gradient;
     if (reach_ != GradientReach::stage && !last_)
       gradient = at::randn(sizes, at::kFloat).mul_(1e-3).to(type_);
-    const double begin = thread_seconds();
+    const double begin = thread_cpu_seconds();
     if (reach_ == GradientReach::stage) {
       backend_->finish(position);
     } else {
       backend_->backpropagate(position, std::move(gradient));
     }
-    return thread_seconds() - begin;
+    return thread_cpu_seconds() - begin;
   }
 
   std::unique_ptr<StageBackend> backend_;

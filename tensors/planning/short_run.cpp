@@ -1,18 +1,11 @@
 #include "tensors/planning/short_run.hpp"
 
-#include <ctime>
 #include <set>
 #include <utility>
 
 #include "tensors/base/error.hpp"
 
 namespace zerolock {
-
-double thread_seconds() {
-  timespec now{};
-  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
-}
 
 ShortModel::ShortModel(std::shared_ptr<const ModelFiles> whole, std::int64_t layers)
     : whole_(std::move(whole)), config_(whole_->config()) {

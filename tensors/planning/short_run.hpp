@@ -12,9 +12,6 @@
 
 namespace zerolock {
 
-/// CPU time of the calling thread, in seconds.
-double thread_seconds();
-
 /// The first layers of a model, as a model of their own.
 class ShortModel final : public ModelFiles {
  public:

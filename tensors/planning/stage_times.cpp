@@ -7,8 +7,10 @@
 #include <utility>
 
 #include "tensors/base/error.hpp"
+#include "tensors/base/processor_time.hpp"
 #include "tensors/model/chunk.hpp"
 #include "tensors/planning/short_run.hpp"
+#include "tensors/training/base_format.hpp"
 #include "tensors/training/chunk_backend.hpp"
 #include "tensors/training/stage_readout.hpp"
 
@@ -29,9 +31,9 @@ double median_of(const Work& work) {
 template <class Work>
 double seconds_of(const Work& work) {
   return median_of([&] {
-    const double begin = thread_seconds();
+    const double begin = thread_cpu_seconds();
     work();
-    return thread_seconds() - begin;
+    return thread_cpu_seconds() - begin;
   });
 }
 
@@ -98,15 +100,15 @@ double StageTimes::measure(const Kind& kind, std::int64_t layers) const {
   const auto count = static_cast<double>(entries.size());
   WindowIndex window;
   return median_of([&] {
-    const double begin = thread_seconds();
+    const double begin = thread_cpu_seconds();
     for (const Entry& entry : entries) {
       backend->begin(entry);
       backend->finish(entry.position);
     }
-    const double trained = thread_seconds();
+    const double trained = thread_cpu_seconds();
     window = window.next();
     backend->step(window);
-    return (trained - begin) / count + (thread_seconds() - trained) / static_cast<double>(accumulate_);
+    return (trained - begin) / count + (thread_cpu_seconds() - trained) / static_cast<double>(accumulate_);
   });
 }
 

@@ -11,7 +11,9 @@
 
 #include "tensors/base/error.hpp"
 #include "tensors/model/chunk.hpp"
+#include "tensors/training/base_format.hpp"
 #include "tensors/training/joint_backend.hpp"
+#include "tensors/training/joint_micro_batches.hpp"
 #include "tensors/training/learning_rate.hpp"
 #include "tensors/training/optimizer.hpp"
 #include "tensors/training/readout_loss.hpp"
@@ -42,15 +44,6 @@ struct OpenMicroBatch {
   ChunkTape tape;
   at::Tensor hidden;    // the chunk's output at the supervised rows
   at::Tensor received;  // its input at the supervised rows, if the loss looks at the previous readout
-};
-
-/// Several of them with one tape.
-struct OpenTogether {
-  std::vector<BatchPosition> positions;
-  ChunkTape tape;
-  std::vector<std::int64_t> sequence_offsets;  // of all
-  ChunkParts parts;
-  std::vector<std::int64_t> supervised_rows;  // of all, counted from the first one's first row
 };
 
 class ChunkBackend final : public StageBackend, public JointBackend {
@@ -113,6 +106,7 @@ class ChunkBackend final : public StageBackend, public JointBackend {
   /// Whether the LoRA pairs make a difference: those of a stage that is not trained usually do not.
   [[nodiscard]] bool adapts();
   [[nodiscard]] at::Tensor input_of(const Entry& entry) const;
+  void keep_for_loss(OpenMicroBatch& open, const at::Tensor& output, const at::Tensor& input) const;
   OpenMicroBatch close(const BatchPosition& position);
   BackwardResult backward(const BatchPosition& position, at::Tensor output_gradient,
                           bool need_input_gradient);
@@ -139,9 +133,9 @@ class ChunkBackend final : public StageBackend, public JointBackend {
   std::int64_t charged_bytes_ = 0;
 
   std::map<BatchPosition, OpenMicroBatch> open_;
-  std::optional<OpenTogether> open_together_;  // those of open_ whose tape is shared
-  std::optional<WeightStash> stash_;           // if steps come between a forward and its backward
-  std::int64_t finished_ = 0;                  // micro-batches in the gradient sums
+  std::optional<JointMicroBatches> open_together_;  // those of open_ whose tape is shared
+  std::optional<WeightStash> stash_;                // if steps come between a forward and its backward
+  std::int64_t finished_ = 0;                       // micro-batches in the gradient sums
   WindowIndex committed_;
 };
 
@@ -198,14 +192,17 @@ at::Tensor ChunkBackend::begin(const Entry& entry) {
   open.layout = entry.layout;
   ChunkTape* tape = learns && trains_adapter() ? &open.tape : nullptr;
   at::Tensor output = chunk_.forward(input, entry.layout->sequence_offsets, tape, settings_.recompute);
-  if (learns && has_loss_) {
-    const at::Tensor rows = at::tensor(entry.layout->supervised_rows, at::kLong);
-    open.hidden = output.index_select(0, rows);
-    if (readout_.compares()) open.received = input.index_select(0, rows);
-  }
+  if (learns && has_loss_) keep_for_loss(open, output, input);
   open_.emplace(entry.position, std::move(open));
   if (stash_) stash_->opened(entry.position);
   return output;
+}
+
+void ChunkBackend::keep_for_loss(OpenMicroBatch& open, const at::Tensor& output,
+                                 const at::Tensor& input) const {
+  const at::Tensor rows = at::tensor(open.layout->supervised_rows, at::kLong);
+  open.hidden = output.index_select(0, rows);
+  if (readout_.compares()) open.received = input.index_select(0, rows);
 }
 
 std::vector<at::Tensor> ChunkBackend::begin_together(const std::vector<Entry>& entries) {
@@ -221,31 +218,21 @@ std::vector<at::Tensor> ChunkBackend::begin_together(const std::vector<Entry>& e
     for (const Entry& entry : entries) outputs.push_back(begin(entry));
     return outputs;
   }
-  OpenTogether together{{}, {}, {0}, {{0}, {0}}, {}};
+  JointMicroBatches together;
   std::vector<at::Tensor> inputs;
   for (const Entry& entry : entries) {
     ZEROLOCK_INVARIANT(!needs_calibration() && !open_.contains(entry.position),
                        "a micro-batch of a stage that can train begins once");
     inputs.push_back(input_of(entry));
-    const std::int64_t first = together.parts.rows.back();
-    const MicroBatchLayout& layout = *entry.layout;
-    together.positions.push_back(entry.position);
-    for (std::size_t i = 1; i < layout.sequence_offsets.size(); ++i)
-      together.sequence_offsets.push_back(first + layout.sequence_offsets[i]);
-    for (const std::int64_t row : layout.supervised_rows) together.supervised_rows.push_back(first + row);
-    together.parts.rows.push_back(first + layout.rows());
-    together.parts.given_rows.push_back(static_cast<std::int64_t>(together.supervised_rows.size()));
+    together.add(entry);
   }
   const at::Tensor output =
-      chunk_.forward(at::cat(inputs), together.sequence_offsets, &together.tape, settings_.recompute);
+      chunk_.forward(at::cat(inputs), together.sequence_offsets(), &together.tape, settings_.recompute);
   for (std::size_t i = 0; i < entries.size(); ++i) {
-    const MicroBatchLayout& layout = *entries[i].layout;
-    const at::Tensor rows = at::tensor(layout.supervised_rows, at::kLong);
-    outputs.push_back(output.narrow(0, together.parts.rows[i], layout.rows()));
+    outputs.push_back(together.rows_of(i, output));
     OpenMicroBatch open;
     open.layout = entries[i].layout;
-    open.hidden = outputs.back().index_select(0, rows);
-    if (readout_.compares()) open.received = inputs[i].index_select(0, rows);
+    keep_for_loss(open, outputs.back(), inputs[i]);
     open_.emplace(entries[i].position, std::move(open));
   }
   open_together_ = std::move(together);
@@ -260,9 +247,9 @@ std::vector<LossReport> ChunkBackend::finish_together(const std::vector<BatchPos
   }
   const c10::InferenceMode guard;
   const MemoryScope scope(account_, MemoryComponent::activations);
-  OpenTogether together = std::move(*open_together_);
+  JointMicroBatches together = std::move(*open_together_);
   open_together_.reset();
-  ZEROLOCK_INVARIANT(positions == together.positions, "exactly those that began together are finished");
+  ZEROLOCK_INVARIANT(positions == together.positions(), "exactly those that began together are finished");
   std::vector<at::Tensor> gradients;
   for (const BatchPosition& position : positions) {
     const OpenMicroBatch open = close(position);
@@ -273,8 +260,8 @@ std::vector<LossReport> ChunkBackend::finish_together(const std::vector<BatchPos
     reports.push_back(report);
     ++finished_;
   }
-  chunk_.backward(at::cat(gradients), at::tensor(together.supervised_rows, at::kLong),
-                  std::move(together.tape), together.sequence_offsets, false, together.parts);
+  chunk_.backward(at::cat(gradients), together.supervised_rows(), std::move(together.tape),
+                  together.sequence_offsets(), false, together.parts());
   for (std::size_t i = 0; i < positions.size(); ++i) check_finite(positions[i], reports[i].loss);
   return reports;
 }
@@ -460,30 +447,6 @@ bool ChunkBackend::adapts() {
 }
 
 }  // namespace
-
-std::optional<StorageFormat> base_format(BaseFormat base) {
-  switch (base) {
-    case BaseFormat::keep:
-      break;
-    case BaseFormat::fp32:
-      return StorageFormat::f32;
-    case BaseFormat::bf16:
-      return StorageFormat::bf16;
-    case BaseFormat::q8_0:
-      return StorageFormat::q8_0;
-    case BaseFormat::q4_1:
-      return StorageFormat::q4_1;
-  }
-  return std::nullopt;
-}
-
-WeightTransform base_conversion(BaseFormat base) {
-  const std::optional<StorageFormat> format = base_format(base);
-  if (!format) return {};
-  return [format](const StoredTensor& weight) {
-    return weight.format() == *format ? weight : weight.converted(*format);
-  };
-}
 
 std::unique_ptr<StageBackend> make_chunk_backend(std::shared_ptr<const ModelFiles> model, StageIndex stage,
                                                  const std::vector<LayerRange>& partition,

@@ -3,7 +3,6 @@
 /// optimizer.
 
 #include <memory>
-#include <optional>
 #include <vector>
 
 #include "tensors/base/indices.hpp"
@@ -25,11 +24,6 @@ std::unique_ptr<StageBackend> make_chunk_backend(std::shared_ptr<const ModelFile
                                                  const std::vector<LayerRange>& partition,
                                                  const TrainingSettings& settings, MemoryAccount& account,
                                                  GradientReach reach = GradientReach::stage);
-
-/// The format that frozen weights are converted to when a stage opens; none: they stay as they are stored.
-std::optional<StorageFormat> base_format(BaseFormat base);
-/// The conversion itself; empty if there is none.
-WeightTransform base_conversion(BaseFormat base);
 
 /// layers cut into `stages` chunks of floor(layers / stages), the rest going one each to the last chunks (22
 /// in 3: 7, 7, 8). Throws InputError if there are more stages than layers or none.

@@ -8,6 +8,7 @@
 
 #include "tensors/base/error.hpp"
 #include "tensors/base/memory_account.hpp"
+#include "tensors/training/base_format.hpp"
 #include "tensors/training/chunk_backend.hpp"
 #include "tensors/training/stage_readout.hpp"
 

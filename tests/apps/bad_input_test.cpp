@@ -4,20 +4,12 @@
 #include <nlohmann/json.hpp>
 
 #include "command_process.hpp"
+#include "refusal.hpp"
 #include "tiny_model.hpp"
 
 using namespace zerolock::testing;
 
 namespace {
-
-void check_refused(const CommandOutput& output, const std::string& text) {
-  INFO(output.err);
-  INFO(text);
-  CHECK(output.status == 2);
-  CHECK(output.error_lines().size() == 1);
-  CHECK(output.err.find(text) != std::string::npos);
-  CHECK(output.out.empty());
-}
 
 /// The run is refused and leaves no folder.
 void check_train_refused(const TinyWorkplace& place, const std::string& text,

@@ -15,6 +15,7 @@
 #include "apps/report/svg_plot.hpp"
 #include "command_process.hpp"
 #include "data/csv.hpp"
+#include "refusal.hpp"
 #include "tensors/base/error.hpp"
 #include "tiny_model.hpp"
 
@@ -67,14 +68,6 @@ std::vector<std::string> bench(const TinyWorkplace& place, const std::vector<std
 }
 
 const std::vector<std::string> classes{"--task", "classification", "--labels", "up,no,hi,go"};
-
-void check_refused(const std::vector<std::string>& arguments, const std::string& text) {
-  const CommandOutput output = run_zerolock(arguments);
-  INFO(output.err);
-  CHECK(output.status == 2);
-  CHECK(output.error_lines().size() == 1);
-  CHECK(output.err.find(text) != std::string::npos);
-}
 
 int run_study_data(const std::string& source, const std::string& out, const std::string& errors) {
   const std::string script = std::string(ZEROLOCK_TEST_FIXTURES) + "/../../scripts/study-data";

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "command_process.hpp"
+#include "refusal.hpp"
 #include "tiny_model.hpp"
 
 using namespace zerolock::testing;
@@ -35,15 +36,6 @@ json compared(const TinyWorkplace& place, const std::string& bench, const std::v
     CHECK(value.get<double>() > 0);
   }
   return result;
-}
-
-void check_refused(const std::vector<std::string>& arguments, const std::string& text) {
-  const CommandOutput output = run_zerolock(arguments);
-  INFO(output.err);
-  INFO(text);
-  CHECK(output.status == 2);
-  REQUIRE_FALSE(output.error_lines().empty());
-  CHECK(output.error_lines().back().find(text) != std::string::npos);
 }
 
 }  // namespace
@@ -117,7 +109,7 @@ TEST_CASE("what a comparison has no use for is refused in one line") {
   const TinyWorkplace place;
   const std::vector<std::string> throughput{"bench", "throughput", "--model", place.model(), "--schedules"};
   const auto refused = [&](const std::vector<std::string>& more, const std::string& text) {
-    check_refused(throughput + more, text);
+    check_refused_at_last(throughput + more, text);
   };
   refused({"zerolock,bp"}, "'bp' is not among those compared");
   refused({"zerolock,zerolock"}, "'zerolock' is named twice");
@@ -127,8 +119,10 @@ TEST_CASE("what a comparison has no use for is refused in one line") {
   refused({"gpipe", "--head", "calibrated"}, "a comparison has none");
   refused({"gpipe", "--link", "wet string"}, "--link");
   refused({"gpipe", "--medium", "ether"}, "'ether' is no medium");
-  check_refused({"bench", "throughput", "--model", place.model(), "--data", place.rows(), "--rounds", "2"},
-                "--rounds: goes with --schedules");
-  check_refused({"bench", "links", "--batch", "4"}, "--batch: goes with --schedules");
-  check_refused({"bench", "stages", "--model", place.model(), "--stages", "3"}, "--stages: is not for");
+  check_refused_at_last(
+      {"bench", "throughput", "--model", place.model(), "--data", place.rows(), "--rounds", "2"},
+      "--rounds: goes with --schedules");
+  check_refused_at_last({"bench", "links", "--batch", "4"}, "--batch: goes with --schedules");
+  check_refused_at_last({"bench", "stages", "--model", place.model(), "--stages", "3"},
+                        "--stages: is not for");
 }

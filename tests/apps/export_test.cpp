@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "command_process.hpp"
+#include "refusal.hpp"
 #include "tiny_model.hpp"
 
 using namespace zerolock::testing;
@@ -61,23 +62,17 @@ TEST_CASE("A merged model has the NLL of the model with its adapter", "[export]"
 TEST_CASE("An export that cannot be is refused in one line, and leaves nothing", "[export]") {
   const TinyWorkplace place;
   const std::string adapter = std::string(ZEROLOCK_TEST_FIXTURES) + "/models/tiny-llama/adapters/qv";
-  const auto refused = [&](const std::vector<std::string>& arguments, const std::string& reason) {
-    const CommandOutput output = run_zerolock(arguments);
-    INFO(output.err);
-    CHECK(output.status == 2);
-    CHECK(output.error_lines().size() == 1);
-    CHECK_THAT(output.err, Contains(reason));
-  };
-  refused({"export", "--model", place.model(), "--adapter", adapter, "--out", place.text_path("merged")},
-          "--merge: is required");
-  refused(export_to(place, place.text_path("nowhere"), "merged"), "nowhere");
+  check_refused(
+      {"export", "--model", place.model(), "--adapter", adapter, "--out", place.text_path("merged")},
+      "--merge: is required");
+  check_refused(export_to(place, place.text_path("nowhere"), "merged"), "nowhere");
   std::filesystem::copy(adapter, place.path("other"));
   json settings = json::parse(read_text(place.path("other") / "adapter_config.json"));
   settings["r"] = 5;
   write_text(place.path("other") / "adapter_config.json", settings.dump());
-  refused(export_to(place, place.text_path("other"), "merged"), "other");
+  check_refused(export_to(place, place.text_path("other"), "merged"), "other");
   std::filesystem::create_directories(place.path("there"));
-  refused(export_to(place, adapter, "there"), "is there already");
+  check_refused(export_to(place, adapter, "there"), "is there already");
   for (const auto& entry : std::filesystem::directory_iterator(place.path(""))) {
     CHECK_THAT(entry.path().string(), !Contains("unfinished") && !Contains("merged"));
   }

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "command_process.hpp"
+#include "refusal.hpp"
 #include "tiny_model.hpp"
 
 using namespace zerolock::testing;
@@ -124,12 +125,7 @@ TEST_CASE("a fault file with mistakes is refused with line and key") {
   const TinyWorkplace place;
   const auto refused = [&place](const std::string& text, const std::string& message) {
     write_text(place.path("faults.toml"), text);
-    const CommandOutput output =
-        run_zerolock(place.train("run", {"--faults", place.text_path("faults.toml")}));
-    INFO(output.err);
-    CHECK(output.status == 2);
-    CHECK(output.error_lines().size() == 1);
-    CHECK(output.err.find(message) != std::string::npos);
+    check_refused(place.train("run", {"--faults", place.text_path("faults.toml")}), message);
     CHECK_FALSE(std::filesystem::exists(place.path("run")));
   };
   refused("[[fault]]\nkind = \"explode\"\nstage = 1\nat = \"step\"\n",

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "command_process.hpp"
+#include "refusal.hpp"
 #include "tiny_model.hpp"
 
 using namespace zerolock::testing;
@@ -98,11 +99,7 @@ TEST_CASE("A random model is made once and trains like any other", "[random]") {
 TEST_CASE("Random models that cannot be are refused in one line, and leave nothing", "[random]") {
   const CachedWorkplace place;
   const auto refused = [&](const std::string& model, const std::string& reason) {
-    const CommandOutput output = run_zerolock({"inspect", model});
-    INFO(output.err);
-    CHECK(output.status == 2);
-    CHECK(output.error_lines().size() == 1);
-    CHECK_THAT(output.err, Contains(reason));
+    check_refused({"inspect", model}, reason);
     CHECK(place.cached().empty());
   };
   refused("random:tinylama-1.1b", "did you mean tinyllama-1.1b?");

@@ -13,6 +13,7 @@
 #include "apps/command/recipe.hpp"
 #include "apps/command/train_options.hpp"
 #include "command_process.hpp"
+#include "refusal.hpp"
 #include "tensors/base/error.hpp"
 #include "tiny_model.hpp"
 
@@ -41,15 +42,6 @@ std::map<std::string, std::string> printed(const std::vector<std::string>& argum
     values[line.substr(0, equals)] = line.substr(equals + 3);
   }
   return values;
-}
-
-void check_refused(const std::vector<std::string>& arguments, const std::string& text) {
-  const CommandOutput output = run_zerolock(arguments);
-  INFO(output.err);
-  INFO(text);
-  CHECK(output.status == 2);
-  CHECK(output.error_lines().size() == 1);
-  CHECK(output.err.find(text) != std::string::npos);
 }
 
 std::vector<std::string> free_text_run(const TinyWorkplace& place, const std::vector<std::string>& more) {

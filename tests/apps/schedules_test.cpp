@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "command_process.hpp"
+#include "refusal.hpp"
 #include "tensors/files/safetensors.hpp"
 #include "tiny_model.hpp"
 
@@ -44,15 +45,6 @@ double largest_difference(const TinyWorkplace& place, const std::string& one, co
     largest = std::max(largest, difference.abs().max().item<double>());
   }
   return largest;
-}
-
-void check_refused(const std::vector<std::string>& arguments, const std::string& text) {
-  const CommandOutput output = run_zerolock(arguments);
-  INFO(output.err);
-  INFO(text);
-  CHECK(output.status == 2);
-  REQUIRE_FALSE(output.error_lines().empty());
-  CHECK(output.error_lines().back().find(text) != std::string::npos);
 }
 
 }  // namespace
@@ -111,13 +103,13 @@ TEST_CASE("flushed runs go on to the same bits, and a PipeDream run says that it
     INFO(resumed.err);
     REQUIRE(resumed.status == 0);
     CHECK(weights(place, "half-" + schedule) == weights(place, schedule));
-    check_refused(
+    check_refused_at_last(
         {"train", "--resume", place.text_path(schedule), "--windows", "6", "--schedule", "zerolock"},
         "the run was made with --schedule");
   }
   train(place, "pipedream", {"--schedule", "pipedream"});
-  check_refused({"train", "--resume", place.text_path("pipedream"), "--windows", "6"},
-                "a pipedream run cannot go on");
+  check_refused_at_last({"train", "--resume", place.text_path("pipedream"), "--windows", "6"},
+                        "a pipedream run cannot go on");
 }
 
 TEST_CASE("a stage that fails pauses the run with a line that names the schedule") {
@@ -145,7 +137,7 @@ TEST_CASE("a stage that fails pauses the run with a line that names the schedule
 TEST_CASE("what a schedule cannot have is refused in one line") {
   const TinyWorkplace place;
   const auto refused = [&](const std::vector<std::string>& more, const std::string& text) {
-    check_refused(place.train("refused", more), text);
+    check_refused_at_last(place.train("refused", more), text);
     CHECK_FALSE(std::filesystem::exists(place.path("refused")));
   };
   refused({"--schedule", "bp", "--stages", "3"}, "--schedule: bp has one stage, not 3");
@@ -158,7 +150,8 @@ TEST_CASE("what a schedule cannot have is refused in one line") {
   refused({"--schedule", "gpipe", "--head", "calibrated"}, "head");
   refused({"--schedule", "gpipe", "--train-stages", "last"}, "trained stages");
   refused({"--schedule", "gpipe", "--recipe", "paper"}, "alpha");
-  check_refused({"plan", "--model", place.model(), "--schedule", "gpipe"}, "a plan cannot have gpipe");
+  check_refused_at_last({"plan", "--model", place.model(), "--schedule", "gpipe"},
+                        "a plan cannot have gpipe");
 }
 
 TEST_CASE("bench memory compares the schedules at every geometry, and says where a limit is exceeded") {
@@ -189,9 +182,10 @@ TEST_CASE("bench memory compares the schedules at every geometry, and says where
   CHECK(result["ratios"].contains("b from which pipedream exceeds the limit, B 8"));
   CHECK(json::parse(read_text(place.path("memory") / "memory.json")) == result);
   CHECK(read_text(place.path("memory") / "memory.svg").find("<svg") != std::string::npos);
-  check_refused({"bench", "memory", "--model", place.model(), "--examples", "8", "--batches", "3"},
-                "none divides 8 examples");
-  check_refused({"bench", "memory", "--model", place.model(), "--schedule", "gpipe"}, "chooses itself");
+  check_refused_at_last({"bench", "memory", "--model", place.model(), "--examples", "8", "--batches", "3"},
+                        "none divides 8 examples");
+  check_refused_at_last({"bench", "memory", "--model", place.model(), "--schedule", "gpipe"},
+                        "chooses itself");
 }
 
 TEST_CASE("bench throughput measures a schedule that sends gradients back") {

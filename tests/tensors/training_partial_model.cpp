@@ -9,18 +9,47 @@
 
 namespace zerolock::test {
 
-TEST_CASE("a stage trains on its parts of the model as it does on the whole, bit for bit") {
+namespace {
+
+const BatchPosition position{WindowIndex{1}, 0};
+
+TrainingSettings settings_of_all() {
   TrainingSettings settings;
   settings.loss.alpha = 0.5;
   settings.loss.first_chunk_consistency = true;
-  const MicroBatch batch = reference_batches().front();
-  const BatchPosition position{WindowIndex{1}, 0};
+  return settings;
+}
+
+/// One window of one micro-batch, trained by stages that have the whole model.
+struct WholeModel {
+  explicit WholeModel(const ServedModel& served) : stages(served.files, served.partition, settings_of_all()) {
+    reports = stages.train_window({batch}, WindowIndex{1}).front();
+  }
+
+  /// The stage ends with the same bits, from `payload`.
+  void check_same(StageBackend& backend, std::size_t stage, const at::Tensor& payload) {
+    CHECK(backend.begin({position, Incarnation{1}, batch.layout, payload}).equal(stages.hidden()[stage]));
+    CHECK(backend.finish(position).loss == reports[stage].loss);
+    CHECK(backend.step(WindowIndex{1}).gradient_norm == stages.steps()[stage].gradient_norm);
+    const StageState expected = stages.backend(stage).state();
+    const StageState state = backend.state();
+    CHECK(state.tensors.size() == expected.tensors.size());
+    for (const auto& [name, tensor] : expected.tensors) CHECK(state.tensors.at(name).equal(tensor));
+  }
+
+  MicroBatch batch = reference_batches().front();
+  SequentialStages stages;
+  std::vector<LossReport> reports;
+};
+
+}  // namespace
+
+TEST_CASE("a stage trains on its parts of the model as it does on the whole, bit for bit") {
   for (const std::string& kind : model_kinds) {
     INFO(kind);
     const ServedModel served(kind);
-    SequentialStages whole(served.files, served.partition, settings);
-    const auto reports = whole.train_window({batch}, WindowIndex{1}).front();
-    at::Tensor payload = batch.ids;
+    WholeModel whole(served);
+    at::Tensor payload = whole.batch.ids;
     for (std::size_t stage = 0; stage < 3; ++stage) {
       INFO("stage " << stage);
       const TemporaryFolder cache;
@@ -28,47 +57,30 @@ TEST_CASE("a stage trains on its parts of the model as it does on the whole, bit
       fetch(served.parts, partial);
       MemoryAccount account;
       const auto backend =
-          make_chunk_backend(partial.open(), StageIndex{stage}, served.partition, settings, account);
-      CHECK(backend->begin({position, Incarnation{1}, batch.layout, payload}).equal(whole.hidden()[stage]));
-      CHECK(backend->finish(position).loss == reports[stage].loss);
-      CHECK(backend->step(WindowIndex{1}).gradient_norm == whole.steps()[stage].gradient_norm);
-      const StageState expected = whole.backend(stage).state();
-      const StageState state = backend->state();
-      CHECK(state.tensors.size() == expected.tensors.size());
-      for (const auto& [name, tensor] : expected.tensors) CHECK(state.tensors.at(name).equal(tensor));
-      payload = whole.hidden()[stage];
+          make_chunk_backend(partial.open(), StageIndex{stage}, served.partition, settings_of_all(), account);
+      whole.check_same(*backend, stage, payload);
+      payload = whole.stages.hidden()[stage];
     }
   }
 }
 
 TEST_CASE("a first stage whose source embeds needs no embedding, and trains the same bits") {
-  TrainingSettings settings;
-  settings.loss.alpha = 0.5;
-  settings.loss.first_chunk_consistency = true;
-  const MicroBatch batch = reference_batches().front();
-  const BatchPosition position{WindowIndex{1}, 0};
   for (const std::string& kind : model_kinds) {
     INFO(kind);
     const ServedModel served(kind);
-    SequentialStages whole(served.files, served.partition, settings);
-    const auto reports = whole.train_window({batch}, WindowIndex{1}).front();
+    WholeModel whole(served);
     const TemporaryFolder cache;
     PartialModel partial(cache.path(), served.parts.manifest(served.partition[0], false));
     fetch(served.parts, partial);
     const auto files = partial.open();
     CHECK(files->contains("model.embed_tokens.weight") == files->config().tied_embeddings);
-    TrainingSettings without = settings;
+    TrainingSettings without = settings_of_all();
     without.embed_at = EmbedAt::source;
     MemoryAccount account;
     const auto backend = make_chunk_backend(files, StageIndex{0}, served.partition, without, account);
     const at::Tensor embedded =
-        embed(served.files->tensor("model.embed_tokens.weight"), batch.ids, at::kFloat);
-    CHECK(backend->begin({position, Incarnation{0}, batch.layout, embedded}).equal(whole.hidden()[0]));
-    CHECK(backend->finish(position).loss == reports[0].loss);
-    CHECK(backend->step(WindowIndex{1}).gradient_norm == whole.steps()[0].gradient_norm);
-    for (const auto& [name, tensor] : whole.backend(0).state().tensors) {
-      CHECK(backend->state().tensors.at(name).equal(tensor));
-    }
+        embed(served.files->tensor("model.embed_tokens.weight"), whole.batch.ids, at::kFloat);
+    whole.check_same(*backend, 0, embedded);
   }
 }
 
