@@ -2,33 +2,12 @@
 
 #include <nlohmann/json.hpp>
 
+#include "apps/report/span_look.hpp"
 #include "tensors/base/error.hpp"
 
 namespace zerolock {
 
 namespace {
-
-const char* name_of(TraceSpan::Kind kind) {
-  switch (kind) {
-    case TraceSpan::Kind::forward:
-      return "forward";
-    case TraceSpan::Kind::backward:
-      return "backward";
-    case TraceSpan::Kind::step:
-      return "step";
-    case TraceSpan::Kind::wait_input:
-      return "wait for input";
-    case TraceSpan::Kind::wait_output:
-      return "wait for room downstream";
-    case TraceSpan::Kind::checkpoint:
-      return "checkpoint";
-    case TraceSpan::Kind::restore:
-      return "restore";
-    case TraceSpan::Kind::calibrate:
-      return "calibrate";
-  }
-  return "unknown";
-}
 
 double microseconds(std::chrono::duration<double> time) {
   return time.count() * 1e6;
@@ -65,7 +44,7 @@ void TraceFile::event(const std::string& json) {
 }
 
 void TraceFile::add(const TraceSpan& span) {
-  const nlohmann::ordered_json json = {{"name", name_of(span.kind)},
+  const nlohmann::ordered_json json = {{"name", span_look(span.kind).name},
                                        {"ph", "X"},
                                        {"pid", 1},
                                        {"tid", span.stage.value},

@@ -17,10 +17,6 @@ constexpr double right_margin = 20;
 constexpr double top = 66;
 constexpr double row_height = 18;
 constexpr double row_step = 22;
-constexpr const char* fills[] = {"#0072b2", "#d55e00", "#000000", "#cc79a7",
-                                 "#eeeeee", "#d9d9d9", "#e69f00", "#56b4e9"};
-static_assert(std::size(fills) == StageTimeline::kinds.size());
-
 std::string seconds_text(double seconds) {
   char text[32];
   std::snprintf(text, sizeof text, "%.6g", std::abs(seconds) < 1e-12 ? 0.0 : seconds);
@@ -30,11 +26,10 @@ std::string seconds_text(double seconds) {
 std::string legend() {
   std::string svg;
   double x = left;
-  for (std::size_t kind = 0; kind < StageTimeline::kinds.size(); ++kind) {
-    const std::string name(StageTimeline::kinds[kind]);
-    svg += svg_rectangle(x, 36, 12, 12, std::string("fill=\"") + fills[kind] + "\" stroke=\"#999999\"");
-    svg += svg_text(x + 16, 46, "text-anchor=\"start\"", name);
-    x += 34 + 6.5 * static_cast<double>(name.size());
+  for (const SpanLook& look : span_looks) {
+    svg += svg_rectangle(x, 36, 12, 12, std::string("fill=\"") + look.fill + "\" stroke=\"#999999\"");
+    svg += svg_text(x + 16, 46, "text-anchor=\"start\"", std::string(look.name));
+    x += 34 + 6.5 * static_cast<double>(look.name.size());
   }
   return svg;
 }
@@ -47,7 +42,7 @@ void StageTimeline::widen_to(double end) {
     for (std::vector<Cell>& row : rows_) {
       for (std::size_t pair = 0; 2 * pair < row.size(); ++pair) {
         Cell merged = row[2 * pair];
-        for (std::size_t kind = 0; 2 * pair + 1 < row.size() && kind < kinds.size(); ++kind) {
+        for (std::size_t kind = 0; 2 * pair + 1 < row.size() && kind < span_looks.size(); ++kind) {
           merged[kind] += row[2 * pair + 1][kind];
         }
         row[pair] = merged;
@@ -58,8 +53,9 @@ void StageTimeline::widen_to(double end) {
 }
 
 void StageTimeline::add(std::size_t stage, std::string_view kind, double begin, double end) {
-  const auto found = std::find(kinds.begin(), kinds.end(), kind);
-  if (found == kinds.end() || !(begin >= 0) || !(end >= begin) || !std::isfinite(end) ||
+  const auto* found = std::find_if(span_looks.begin(), span_looks.end(),
+                                   [&](const SpanLook& look) { return look.name == kind; });
+  if (found == span_looks.end() || !(begin >= 0) || !(end >= begin) || !std::isfinite(end) ||
       stage >= stages_max) {
     return;
   }
@@ -75,28 +71,28 @@ void StageTimeline::add(std::size_t stage, std::string_view kind, double begin, 
   for (std::size_t column = column_of(begin); column <= last; ++column) {
     const double from = std::max(begin, static_cast<double>(column) * column_seconds_);
     const double to = std::min(end, static_cast<double>(column + 1) * column_seconds_);
-    row[column][static_cast<std::size_t>(found - kinds.begin())] +=
+    row[column][static_cast<std::size_t>(found - span_looks.begin())] +=
         static_cast<float>(std::max(0.0, to - from));
   }
 }
 
 std::string StageTimeline::row_svg(std::size_t stage, double y, double column_width) const {
   const std::vector<Cell>& row = rows_[stage];
-  /// The kind that took most of a column; kinds.size() if less than a hundredth of it was anything.
+  /// The kind that took most of a column; span_looks.size() if less than a hundredth of it was anything.
   const auto look_of = [&](std::size_t column) {
     const Cell& cell = row[column];
     const auto most = std::max_element(cell.begin(), cell.end());
-    return *most < 0.01 * column_seconds_ ? kinds.size() : static_cast<std::size_t>(most - cell.begin());
+    return *most < 0.01 * column_seconds_ ? span_looks.size() : static_cast<std::size_t>(most - cell.begin());
   };
   std::string svg;
   for (std::size_t first = 0; first < row.size();) {
     const std::size_t look = look_of(first);
     std::size_t end = first + 1;
     while (end < row.size() && look_of(end) == look) ++end;
-    if (look < kinds.size()) {
+    if (look < span_looks.size()) {
       svg += svg_rectangle(left + static_cast<double>(first) * column_width, y,
                            static_cast<double>(end - first) * column_width, row_height,
-                           std::string("fill=\"") + fills[look] + "\"");
+                           std::string("fill=\"") + span_looks[look].fill + "\"");
     }
     first = end;
   }

@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "apps/report/span_look.hpp"
+
 namespace zerolock {
 
 /// Columns of time, one row for each stage, each cell coloured by what took most of it. Columns grow twice as
@@ -15,12 +17,8 @@ class StageTimeline {
  public:
   static constexpr std::size_t columns_max = 1024;
   static constexpr std::size_t stages_max = 64;  // that are drawn
-  /// What a span can be, by the names that trace.json has.
-  static constexpr std::array<std::string_view, 8> kinds{
-      "forward", "backward", "step", "checkpoint", "wait for input", "wait for room downstream",
-      "restore", "calibrate"};
-
-  /// Seconds from the start of the picture. Unknown kinds and negative times are left out.
+  /// `kind`: a name of span_looks. Seconds from the start of the picture. Unknown kinds and negative times
+  /// are left out.
   void add(std::size_t stage, std::string_view kind, double begin, double end);
 
   [[nodiscard]] bool empty() const { return rows_.empty(); }
@@ -30,7 +28,7 @@ class StageTimeline {
   [[nodiscard]] std::string svg(const std::string& title, double origin = 0) const;
 
  private:
-  using Cell = std::array<float, kinds.size()>;  // seconds of each kind
+  using Cell = std::array<float, span_looks.size()>;  // seconds of each kind
 
   void widen_to(double end);
   [[nodiscard]] std::string row_svg(std::size_t stage, double y, double column_width) const;

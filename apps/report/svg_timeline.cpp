@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdio>
 
+#include "apps/report/span_look.hpp"
 #include "apps/report/svg_parts.hpp"
 #include "apps/report/svg_plot.hpp"
 
@@ -21,18 +22,6 @@ constexpr double lane_gap = 4;
 constexpr double panel_title = 20;
 constexpr double panel_foot = 34;
 constexpr double bar_least = 0.2;
-
-struct Look {
-  TraceSpan::Kind kind;
-  const char* name;
-  const char* fill;
-};
-/// Okabe and Ito's colours for work, greys for waiting.
-constexpr Look looks[] = {{TraceSpan::Kind::forward, "forward", "#0072b2"},
-                          {TraceSpan::Kind::backward, "loss and backward", "#e69f00"},
-                          {TraceSpan::Kind::step, "step", "#d55e00"},
-                          {TraceSpan::Kind::wait_input, "wait for input", "#dddddd"},
-                          {TraceSpan::Kind::wait_output, "wait for room", "#999999"}};
 
 double seconds(std::chrono::nanoseconds time) {
   return std::chrono::duration<double>(time).count();
@@ -52,12 +41,6 @@ std::string bar(double x, double y, double width, double height, const char* fil
   return svg_rectangle(x, y, width, height, std::string("fill=\"") + fill + "\"");
 }
 
-const Look* look_of(TraceSpan::Kind kind) {
-  const auto* found =
-      std::find_if(std::begin(looks), std::end(looks), [&](const Look& look) { return look.kind == kind; });
-  return found == std::end(looks) ? nullptr : found;
-}
-
 double panel_height(const TimelinePanel& panel) {
   return panel_title + static_cast<double>(panel.stages) * (lane_height + lane_gap) + panel_foot;
 }
@@ -75,11 +58,11 @@ std::string panel_svg(const TimelinePanel& panel, double top) {
   }
   if (end <= 0) return svg + label(left_margin + lanes_width / 2, top + 30, "middle", "nothing recorded");
   for (const TraceSpan& span : panel.spans) {
-    const Look* look = look_of(span.kind);
     const double begin_x = seconds(span.begin) / end * lanes_width;
     const double width = seconds(span.end) / end * lanes_width - begin_x;
-    if (look == nullptr || width < bar_least || span.stage.value >= panel.stages) continue;
-    svg += bar(left_margin + begin_x, lane_top(top, span.stage.value), width, lane_height, look->fill);
+    if (width < bar_least || span.stage.value >= panel.stages) continue;
+    svg += bar(left_margin + begin_x, lane_top(top, span.stage.value), width, lane_height,
+               span_look(span.kind).fill);
   }
   const double foot = lane_top(top, panel.stages);
   for (const double tick : axis_ticks(0, end, 8)) {
@@ -87,6 +70,13 @@ std::string panel_svg(const TimelinePanel& panel, double top) {
     svg += label(left_margin + tick / end * lanes_width, foot + 12, "middle", number(tick) + " s");
   }
   return svg;
+}
+
+bool occurs(TraceSpan::Kind kind, const std::vector<TimelinePanel>& panels) {
+  return std::any_of(panels.begin(), panels.end(), [&](const TimelinePanel& panel) {
+    return std::any_of(panel.spans.begin(), panel.spans.end(),
+                       [&](const TraceSpan& span) { return span.kind == kind; });
+  });
 }
 
 }  // namespace
@@ -97,9 +87,10 @@ std::string svg_timeline(const std::string& title, const std::vector<TimelinePan
   std::string svg = svg_opening(left_margin + lanes_width + right_margin, height);
   svg += label((left_margin + lanes_width) / 2, 20, "middle", title);
   double legend = left_margin;
-  for (const Look& look : looks) {
-    svg += bar(legend, 34, 14, 12, look.fill) + label(legend + 20, 44, "start", look.name);
-    legend += 150;
+  for (const SpanLook& look : span_looks) {
+    if (!occurs(look.kind, panels)) continue;
+    svg += bar(legend, 34, 14, 12, look.fill) + label(legend + 20, 44, "start", std::string(look.name));
+    legend += 170;
   }
   double top = top_margin;
   for (const TimelinePanel& panel : panels) {

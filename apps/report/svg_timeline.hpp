@@ -16,7 +16,7 @@ struct TimelinePanel {
   std::vector<TraceSpan> spans;  // times from 0
 };
 
-/// Panels below each other, each with its own scale of time, and one legend of the kinds of bars. Bars of
+/// Panels below each other, each with its own scale of time, and one legend of the kinds that occur. Bars of
 /// less than a fifth of a pixel are left out.
 std::string svg_timeline(const std::string& title, const std::vector<TimelinePanel>& panels);
 

@@ -78,11 +78,15 @@ TEST_CASE("A timeline stays bounded, however much is added to it", "[report]") {
   CHECK(svg.size() < 3 * StageTimeline::columns_max * 120);
   CHECK_THAT(svg, Contains("stage 2") && !Contains("stage 3"));
 
-  // What took most of a column gives its colour: 8 of these 10 seconds are steps, drawn black.
+  // What took most of a column gives its colour: 8 of these 10 seconds are steps.
   StageTimeline mixed;
   for (int i = 0; i < 10; ++i) mixed.add(0, i < 2 ? "forward" : "step", i, i + 1);
   mixed.add(0, "restore", 10, 4000);
-  CHECK_THAT(mixed.svg("mixed"), Contains("fill=\"#000000\"/>") && !Contains("fill=\"#0072b2\"/>"));
+  const auto cell = [](TraceSpan::Kind kind) {  // the legend's have a frame
+    return std::string("fill=\"") + span_look(kind).fill + "\"/>";
+  };
+  CHECK_THAT(mixed.svg("mixed"),
+             Contains(cell(TraceSpan::Kind::step)) && !Contains(cell(TraceSpan::Kind::forward)));
 }
 
 TEST_CASE("Thinning keeps means and never exceeds the bound", "[report]") {
