@@ -60,6 +60,13 @@ class BenchMemoryCommand : public Command {
     options_.declare(table);
     table.integers("examples", examples_, 1, 65536, "examples of a window (B)");
     table.integers("batches", batches_, 1, 65536, "examples of a micro-batch (b); those that divide B");
+    table.parsed(
+        "schedules",
+        [this](const std::string& value, const std::string& where) {
+          schedules_ = parse_schedules(value, where);
+        },
+        [this] { return schedules_text(schedules_); }, schedules_text(compared_schedules()),
+        "schedules to measure; ratios are zerolock's to each of the others");
     table.real("memory-limit", limit_mib_, {0, 1e9, false},
                "MiB that a stage may take: from which b on it takes more");
   }
@@ -84,7 +91,7 @@ class BenchMemoryCommand : public Command {
     const std::vector<LayerRange> partition = options_.partition(model->config().layers);
     const TrainingSettings settings = options_.stage_settings(partition.size(), {}, windows_trained);
     for (const Geometry& geometry : geometries()) {
-      for (const TrainingSchedule schedule : compared_schedules())
+      for (const TrainingSchedule schedule : schedules_)
         measure(model, partition, settings, geometry, schedule);
     }
     compare();
@@ -170,8 +177,10 @@ class BenchMemoryCommand : public Command {
   void compare() {
     result_.bench = "memory";
     for (const Geometry& geometry : geometries()) {
-      const double own = largest_.at({geometry.examples, geometry.batch, TrainingSchedule::zerolock});
-      for (const TrainingSchedule schedule : compared_schedules()) {
+      const auto zerolock = largest_.find({geometry.examples, geometry.batch, TrainingSchedule::zerolock});
+      if (zerolock == largest_.end()) break;
+      const double own = zerolock->second;
+      for (const TrainingSchedule schedule : schedules_) {
         if (schedule == TrainingSchedule::zerolock) continue;
         result_.ratios["zerolock / " + std::string(to_string(schedule)) + ", largest stage, B " +
                        std::to_string(geometry.examples) + " b " + std::to_string(geometry.batch)] =
@@ -180,7 +189,7 @@ class BenchMemoryCommand : public Command {
     }
     if (limit_mib_ == 0) return;
     for (const std::uint64_t examples : examples_) {
-      for (const TrainingSchedule schedule : compared_schedules()) {
+      for (const TrainingSchedule schedule : schedules_) {
         result_.ratios["b from which " + std::string(to_string(schedule)) + " exceeds the limit, B " +
                        std::to_string(examples)] = first_beyond(examples, schedule);
       }
@@ -200,7 +209,7 @@ class BenchMemoryCommand : public Command {
     std::vector<PlotPanel> all;
     for (const std::uint64_t examples : examples_) {
       PlotPanel panel{"B = " + std::to_string(examples), "examples of a micro-batch (b)", "MiB", {}};
-      for (const TrainingSchedule schedule : compared_schedules()) {
+      for (const TrainingSchedule schedule : schedules_) {
         PlotLine line{std::string(to_string(schedule)), {}};
         for (const auto& [key, total] : largest_) {
           if (std::get<0>(key) != examples || std::get<2>(key) != schedule) continue;
@@ -216,6 +225,7 @@ class BenchMemoryCommand : public Command {
   TrainOptions options_;
   std::vector<std::uint64_t> examples_{32, 128};
   std::vector<std::uint64_t> batches_{1, 2, 4, 8};
+  std::vector<TrainingSchedule> schedules_ = compared_schedules();
   double limit_mib_ = 0;  // 0: none
   BenchResult result_;
   std::map<std::tuple<std::uint64_t, std::uint64_t, TrainingSchedule>, double> largest_;  // MiB

@@ -182,6 +182,12 @@ TEST_CASE("bench memory compares the schedules at every geometry, and says where
   CHECK(result["ratios"].contains("b from which pipedream exceeds the limit, B 8"));
   CHECK(json::parse(read_text(place.path("memory") / "memory.json")) == result);
   CHECK(read_text(place.path("memory") / "memory.svg").find("<svg") != std::string::npos);
+  const CommandOutput two =
+      run_zerolock({"bench", "memory", "--model", place.model(), "--seq", "16", "--examples", "8",
+                    "--batches", "8", "--schedules", "1f1b,zerolock", "--json"});
+  REQUIRE(two.status == 0);
+  CHECK(json::parse(two.out)["rows"].size() == 2 * 3);
+  CHECK(json::parse(two.out)["ratios"].size() == 1);
   check_refused_at_last({"bench", "memory", "--model", place.model(), "--examples", "8", "--batches", "3"},
                         "none divides 8 examples");
   check_refused_at_last({"bench", "memory", "--model", place.model(), "--schedule", "gpipe"},
