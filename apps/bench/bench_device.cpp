@@ -66,9 +66,7 @@ class BenchDeviceCommand : public Command {
       }
     }
     options_.complete_model(table);
-    if (options_.inner_head.kind == HeadKind::calibrated) {
-      throw InputError("--head", "a calibrated readout is fitted to rows, and bench device has none");
-    }
+    refuse_heads_of_rows(options_, "bench device");
     if (*options_.windows < 3) throw InputError("--windows", "at least 3 are needed");
     start_log(options_.log);
     prepare_compute();

@@ -82,9 +82,7 @@ class BenchMemoryCommand : public Command {
     if (options_.settings.embed_at == EmbedAt::source) {
       throw InputError("--embed-at", "bench memory measures stages that embed themselves; leave it away");
     }
-    if (options_.inner_head.kind == HeadKind::calibrated) {
-      throw InputError("--head", "a calibrated readout is fitted to rows, and bench memory has none");
-    }
+    refuse_heads_of_rows(options_, "bench memory");
     start_log(options_.log);
     prepare_compute();
     const auto model = ModelFiles::open(model_location(*options_.model));

@@ -51,4 +51,16 @@ std::shared_ptr<const MicroBatchProvider> make_filled_rows(const FilledRowsSetup
   return std::make_shared<FilledRows>(setup);
 }
 
+void refuse_heads_of_rows(const TrainOptions& options, const std::string& measurement) {
+  for (const HeadKind kind : {options.inner_head.kind, options.last_head.kind}) {
+    if (kind == HeadKind::calibrated) {
+      throw InputError("--head", "a calibrated readout is fitted to rows, and " + measurement + " has none");
+    }
+    if (kind == HeadKind::restricted) {
+      throw InputError("--head",
+                       "a restricted readout is over the labels of rows, and " + measurement + " has none");
+    }
+  }
+}
+
 }  // namespace zerolock

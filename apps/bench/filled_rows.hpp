@@ -3,7 +3,9 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
+#include "apps/command/train_options.hpp"
 #include "data/micro_batch_provider.hpp"
 
 namespace zerolock {
@@ -19,5 +21,9 @@ struct FilledRowsSetup {
 
 /// Seeded token ids; the last token of each row is its answer, as in classification.
 std::shared_ptr<const MicroBatchProvider> make_filled_rows(const FilledRowsSetup& setup);
+
+/// Filled rows have no text to fit a calibrated readout to, and no labels for a restricted one. Throws
+/// InputError, which says that `measurement` has none.
+void refuse_heads_of_rows(const TrainOptions& options, const std::string& measurement);
 
 }  // namespace zerolock

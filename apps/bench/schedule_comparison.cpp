@@ -106,9 +106,7 @@ void ComparisonOptions::declare(OptionTable& table) {
 ScheduleComparison::ScheduleComparison(const TrainOptions& options, const ComparisonOptions& comparison,
                                        std::string bench)
     : options_(options), comparison_(comparison) {
-  if (options.inner_head.kind == HeadKind::calibrated) {
-    throw InputError("--head", "a calibrated readout is fitted to rows, and a comparison has none");
-  }
+  refuse_heads_of_rows(options, "a comparison");
   if (options.train_stages.kind != TrainedStages::Kind::all) {
     throw InputError("--train-stages", "a comparison trains all stages");
   }

@@ -117,6 +117,7 @@ TEST_CASE("what a comparison has no use for is refused in one line") {
   refused({"gpipe", "--windows", "2"}, "at least 3 windows");
   refused({"gpipe", "--train-stages", "last"}, "a comparison trains all stages");
   refused({"gpipe", "--head", "calibrated"}, "a comparison has none");
+  refused({"gpipe", "--head", "inner=static,last=restricted"}, "a restricted readout is over the labels");
   refused({"gpipe", "--link", "wet string"}, "--link");
   refused({"gpipe", "--medium", "ether"}, "'ether' is no medium");
   check_refused_at_last(

@@ -190,6 +190,8 @@ TEST_CASE("bench memory compares the schedules at every geometry, and says where
   CHECK(json::parse(two.out)["ratios"].size() == 1);
   check_refused_at_last({"bench", "memory", "--model", place.model(), "--examples", "8", "--batches", "3"},
                         "none divides 8 examples");
+  check_refused_at_last({"bench", "memory", "--model", place.model(), "--head", "restricted"},
+                        "bench memory has none");
   check_refused_at_last({"bench", "memory", "--model", place.model(), "--schedule", "gpipe"},
                         "chooses itself");
 }
