@@ -91,9 +91,9 @@ at::Tensor log_geometric_target(const at::Tensor& log_q, const std::vector<std::
 class TheoryProbe::Stage {
  public:
   Stage(const std::shared_ptr<const ModelFiles>& model, StageIndex stage,
-        const std::vector<LayerRange>& partition, const TrainingSettings& settings)
+        const std::vector<LayerRange>& partition, const TrainingSettings& settings, MemoryAccount& account)
       : settings_(settings),
-        backend_(make_chunk_backend(model, stage, partition, settings, account_)),
+        backend_(make_chunk_backend(model, stage, partition, settings, account)),
         readout_(*model, stage, partition, settings, base_conversion(settings.base)),
         scratch_(scalar_type(settings.compute)) {}
 
@@ -166,7 +166,6 @@ class TheoryProbe::Stage {
   }
 
   TrainingSettings settings_;
-  MemoryAccount account_;
   std::unique_ptr<StageBackend> backend_;
   StageReadout readout_;
   ExpansionScratch scratch_;
@@ -192,7 +191,7 @@ TheoryProbe::TheoryProbe(std::shared_ptr<const ModelFiles> model, const std::vec
     }
   }
   for (std::size_t stage = 0; stage < partition.size(); ++stage) {
-    stages_.push_back(std::make_unique<Stage>(model, StageIndex{stage}, partition, settings));
+    stages_.push_back(std::make_unique<Stage>(model, StageIndex{stage}, partition, settings, account_));
   }
 }
 

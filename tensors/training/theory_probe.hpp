@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "tensors/base/entry.hpp"
+#include "tensors/base/memory_account.hpp"
 #include "tensors/files/model_files.hpp"
 #include "tensors/training/settings.hpp"
 #include "tensors/training/stage_backend.hpp"
@@ -72,6 +73,8 @@ class TheoryProbe {
 
  private:
   class Stage;
+  /// Of all stages: each keeps what the one before it sent, which goes back to the account it was taken from.
+  MemoryAccount account_;
   std::vector<Entry> rows_;
   std::vector<std::unique_ptr<Stage>> stages_;
 };
