@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "apps/bench/filled_rows.hpp"
+#include "apps/bench/results_folder.hpp"
 #include "apps/bench/stage_delays.hpp"
 #include "apps/command/cluster_runner.hpp"
 #include "apps/command/command.hpp"
@@ -68,6 +69,7 @@ class BenchDeviceCommand : public Command {
     options_.complete_model(table);
     refuse_heads_of_rows(options_, "bench device");
     if (*options_.windows < 3) throw InputError("--windows", "at least 3 are needed");
+    require_results_folder(options_.out);
     start_log(options_.log);
     prepare_compute();
     const TrainingInputs inputs = open_inputs();

@@ -11,6 +11,7 @@
 
 #include "apps/bench/compared_schedules.hpp"
 #include "apps/bench/filled_rows.hpp"
+#include "apps/bench/results_folder.hpp"
 #include "apps/command/command.hpp"
 #include "apps/command/opened_model.hpp"
 #include "apps/command/random_model.hpp"
@@ -83,6 +84,7 @@ class BenchMemoryCommand : public Command {
       throw InputError("--embed-at", "bench memory measures stages that embed themselves; leave it away");
     }
     refuse_heads_of_rows(options_, "bench memory");
+    require_results_folder(options_.out);
     start_log(options_.log);
     prepare_compute();
     const auto model = ModelFiles::open(model_location(*options_.model));

@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <optional>
 
+#include "apps/bench/results_folder.hpp"
 #include "apps/bench/stage_recovery_run.hpp"
 #include "apps/bench/whole_replay_run.hpp"
 #include "apps/command/command.hpp"
@@ -29,6 +30,8 @@ enum Case : std::size_t { process_killed, worker_died, one_f_one_b, all_restarte
 
 constexpr std::array<const char*, case_count> names{"process killed", "worker died", "1f1b from W4",
                                                     "all restarted at W4"};
+
+constexpr std::uint64_t entry_numbers_max = std::uint64_t{1} << 26U;  // 256 MiB; stages keep several
 
 std::chrono::nanoseconds milliseconds(double value) {
   return std::chrono::nanoseconds(std::llround(value * 1e6));
@@ -58,9 +61,14 @@ class BenchRecoveryCommand : public Command {
   }
 
   int run(OptionTable&) override {
+    if (rows_ * width_ > entry_numbers_max) {
+      throw InputError("--rows", std::to_string(rows_) + " rows of --width " + std::to_string(width_) +
+                                     " are too much for a micro-batch: at most " +
+                                     std::to_string(entry_numbers_max) + " numbers");
+    }
+    require_results_folder(out_);
     start_log(log_);
     prepare_compute();
-    if (out_) std::filesystem::create_directories(*out_);
     const RecoveryShape shape = this->shape();
     for (std::uint64_t round = 0; round < rounds_; ++round) {
       for (std::size_t i = 0; i < case_count; ++i) {
@@ -72,6 +80,7 @@ class BenchRecoveryCommand : public Command {
     const BenchResult result = this->result();
     std::fputs((json_ ? result.to_json() : result.to_table()).c_str(), stdout);
     if (out_) {
+      std::filesystem::create_directories(*out_);
       write_text_file(*out_ / "recovery.json", result.to_json());
       write_text_file(*out_ / "recovery.svg", timelines());
     }

@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "apps/bench/bench_theory_results.hpp"
+#include "apps/bench/results_folder.hpp"
 #include "apps/command/command.hpp"
 #include "apps/command/text_file.hpp"
 #include "apps/command/training_inputs.hpp"
@@ -110,6 +111,7 @@ class BenchTheoryCommand : public Command {
     if (table.given("epochs")) options_.windows.reset();
     options_.complete(table);
     options_.require_own_losses("bench theory");
+    require_results_folder(options_.out);
     start_log(options_.log);
     prepare_compute();
     const TrainingSources sources = open_training_sources(options_);

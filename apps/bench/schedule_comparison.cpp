@@ -13,6 +13,7 @@
 #include "apps/bench/compared_schedules.hpp"
 #include "apps/bench/constant_batches.hpp"
 #include "apps/bench/filled_rows.hpp"
+#include "apps/bench/results_folder.hpp"
 #include "apps/command/random_model.hpp"
 #include "apps/command/temporary_folder.hpp"
 #include "apps/command/text_file.hpp"
@@ -118,6 +119,7 @@ ScheduleComparison::ScheduleComparison(const TrainOptions& options, const Compar
   last_ = WindowIndex{windows};
   first_ = WindowIndex{std::max<std::uint64_t>(1, windows / 8)};
   static_cast<void>(parse_link_profile(options.link, "--link"));
+  require_results_folder(options.out);
   model_ = ModelFiles::open(model_location(*options.model));
   result_.bench = std::move(bench);
 }

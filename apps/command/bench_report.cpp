@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include <regex>
 #include <system_error>
 #include <vector>
 
 #include "apps/command/text_file.hpp"
+#include "apps/report/plain_picture.hpp"
 #include "apps/report/report_page.hpp"
 #include "tensors/base/error.hpp"
 
@@ -21,7 +21,7 @@ constexpr std::uintmax_t picture_bytes_max = 4U << 20U;
 
 bool is_bench(const ordered_json& json) {
   return json.is_object() && json.contains("bench") && json["bench"].is_string() && json.contains("rows") &&
-         json["rows"].is_array();
+         json["rows"].is_array() && (!json.contains("simulated") || json["simulated"].is_boolean());
 }
 
 void add_bench(ReportPage& page, const fs::path& file, const ordered_json& json) {
@@ -33,15 +33,6 @@ void add_bench(ReportPage& page, const fs::path& file, const ordered_json& json)
   page.table(json["rows"]);
   const auto ratios = json.find("ratios");
   if (ratios != json.end() && ratios->is_object() && !ratios->empty()) page.facts(*ratios);
-}
-
-/// Pictures come from a folder that anybody may have written to: only what svg_plot writes goes into the
-/// page.
-bool is_plain_picture(const std::string& svg) {
-  if (!svg.starts_with("<svg ")) return false;
-  static const std::regex foreign(R"(<script|<foreignObject|://|href|\son[a-z]+\s*=)");
-  return !std::regex_search(svg.begin() + static_cast<std::ptrdiff_t>(std::min(svg.size(), svg.find('>'))),
-                            svg.end(), foreign);
 }
 
 std::vector<fs::path> files_of(const fs::path& folder, const char* extension) {
@@ -68,7 +59,7 @@ std::string folder_report(const fs::path& folder) {
   for (const fs::path& file : files_of(folder, ".svg")) {
     if (fs::file_size(file) > picture_bytes_max) continue;
     const std::string svg = read_text_file(file);
-    if (!is_plain_picture(svg)) continue;
+    if (!is_plain_picture(svg)) continue;  // anybody may have put it there
     page.heading(file.filename().string());
     page.figure(svg);
   }

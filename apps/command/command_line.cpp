@@ -5,10 +5,12 @@
 #include <exception>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "apps/command/command.hpp"
+#include "apps/command/leftovers.hpp"
 #include "apps/command/nearest_name.hpp"
 #include "tensors/base/error.hpp"
 
@@ -16,12 +18,16 @@ namespace zerolock {
 
 namespace {
 
+/// What a command does at Ctrl-C: those with a state to save see to it themselves.
+enum class OnInterrupt { ends, sees_to_it };
+
 /// A subcommand with the CLI11 command that reads it.
 struct BoundCommand {
   std::unique_ptr<Command> command;
   CLI::App* app = nullptr;
   std::unique_ptr<OptionTable> table;
   std::string full_name;  // "bench overhead"
+  OnInterrupt on_interrupt = OnInterrupt::ends;
 };
 
 class CommandLine {
@@ -32,10 +38,10 @@ class CommandLine {
     root_.allow_extras();
     root_.require_subcommand(0, 1);
     root_.footer("Every command has --help with an example.");
-    bind(root_, "", make_train_command());
-    bind(root_, "", make_coordinator_command());
-    bind(root_, "", make_executor_command());
-    bind(root_, "", make_status_command());
+    bind(root_, "", make_train_command(), OnInterrupt::sees_to_it);
+    bind(root_, "", make_coordinator_command(), OnInterrupt::sees_to_it);
+    bind(root_, "", make_executor_command(), OnInterrupt::sees_to_it);
+    bind(root_, "", make_status_command(), OnInterrupt::sees_to_it);
     bind(root_, "", make_inject_command());
     bind(root_, "", make_chaos_command());
     bind(root_, "", make_evaluate_command());
@@ -54,7 +60,7 @@ class CommandLine {
     bind(*bench_, "bench ", make_bench_overhead_command());
     bind(*bench_, "bench ", make_bench_throughput_command());
     bind(*bench_, "bench ", make_bench_memory_command());
-    bind(*bench_, "bench ", make_bench_learning_command());
+    bind(*bench_, "bench ", make_bench_learning_command(), OnInterrupt::sees_to_it);
     bind(*bench_, "bench ", make_bench_theory_command());
     bind(*bench_, "bench ", make_bench_links_command());
     bind(*bench_, "bench ", make_bench_stages_command());
@@ -77,20 +83,23 @@ class CommandLine {
     for (BoundCommand& bound : commands_) {
       if (!bound.app->parsed()) continue;
       refuse_extras(bound);
+      std::optional<EndOnInterrupt> interrupts;
+      if (bound.on_interrupt == OnInterrupt::ends) interrupts.emplace();
       return bound.command->run(*bound.table);
     }
     throw InputError("zerolock", "no command given");
   }
 
  private:
-  void bind(CLI::App& parent, const std::string& prefix, std::unique_ptr<Command> command) {
+  void bind(CLI::App& parent, const std::string& prefix, std::unique_ptr<Command> command,
+            OnInterrupt on_interrupt = OnInterrupt::ends) {
     CLI::App* app = parent.add_subcommand(command->name(), command->summary());
     app->allow_extras();
     app->footer(std::string("Example:\n  ") + command->example());
     auto table = std::make_unique<OptionTable>(*app);
     command->declare(*table);
     const std::string full_name = prefix + command->name();
-    commands_.push_back({std::move(command), app, std::move(table), full_name});
+    commands_.push_back({std::move(command), app, std::move(table), full_name, on_interrupt});
   }
 
   /// No subcommand was recognised: says which there are.

@@ -1,6 +1,7 @@
 #include "apps/command/disk_space.hpp"
 
 #include <sys/statvfs.h>
+#include <unistd.h>
 
 #include <system_error>
 
@@ -23,6 +24,17 @@ void require_disk_space(const std::filesystem::path& path, std::uint64_t bytes, 
   if (free_bytes >= bytes) return;
   throw InputError(where, "the disk is full: " + std::to_string(free_bytes) + " bytes free, " +
                               std::to_string(bytes) + " needed; " + advice);
+}
+
+void require_room_for_folder(const std::filesystem::path& folder, std::uint64_t bytes,
+                             const std::string& where, const std::string& advice) {
+  const std::filesystem::path parent = existing_parent(folder);
+  std::error_code error;
+  if (!std::filesystem::is_directory(parent, error)) {
+    throw InputError(where, parent.string() + " is not a folder");
+  }
+  if (::access(parent.c_str(), W_OK | X_OK) != 0) throw InputError(where, "cannot be written to");
+  require_disk_space(folder, bytes, where, advice);
 }
 
 }  // namespace zerolock

@@ -15,4 +15,8 @@ std::filesystem::path existing_parent(std::filesystem::path path);
 void require_disk_space(const std::filesystem::path& path, std::uint64_t bytes, const std::string& where,
                         const std::string& advice);
 
+/// The same, and throws InputError where `folder` is there and no folder, or cannot be made or written to.
+void require_room_for_folder(const std::filesystem::path& folder, std::uint64_t bytes,
+                             const std::string& where, const std::string& advice);
+
 }  // namespace zerolock

@@ -69,6 +69,8 @@ void make(const fs::path& target, const std::string& where, nlohmann::ordered_js
   config["torch_dtype"] = "bfloat16";
   // Special tokens of the true tokenizer; where bytes are the tokens they would be out of range.
   for (const char* key : {"bos_token_id", "eos_token_id", "pad_token_id"}) config.erase(key);
+  const char* const advice = "make room there, or set ZEROLOCK_CACHE";
+  require_disk_space(target, other_files_bytes, where, advice);  // before the first file is begun
   const UnfinishedFolder folder(target);
   write_text_file(folder.path() / "config.json", config.dump(2) + "\n");
   const ModelConfig shape = [&] {
@@ -87,7 +89,7 @@ void make(const fs::path& target, const std::string& where, nlohmann::ordered_js
                                 " are needed");
   }
   const std::uint64_t bytes = random_weights_bytes(shape) + other_files_bytes;
-  require_disk_space(target, bytes, where, "make room there, or set ZEROLOCK_CACHE");
+  require_disk_space(target, bytes, where, advice);
   spdlog::info("making random weights, {} MiB, once: {}", bytes >> 20U, target.string());
   write_text_file(folder.path() / "tokenizer.json", byte_tokenizer_json());
   write_random_weights(folder.path() / "model.safetensors", shape, range, weights_seed);

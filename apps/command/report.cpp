@@ -44,6 +44,9 @@ class ReportCommand : public Command {
     if (!fs::is_directory(fs::absolute(target).parent_path(), error)) {
       throw InputError("--out " + target.string(), "its folder does not exist");
     }
+    if (fs::is_directory(target, error)) {
+      throw InputError("--out " + target.string(), "is a folder; name the page's file");
+    }
     write_text_file(target, page);
     std::printf("%s\n", target.c_str());
     return status_done;

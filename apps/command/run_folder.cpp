@@ -95,12 +95,7 @@ void RunFolder::check_free(const RunRecord& planned, std::uint64_t bytes) const 
       throw InputError(quoted(path_), "is not empty and holds no run; choose another --out");
     }
   }
-  const std::filesystem::path parent = existing_parent(path_);
-  if (!std::filesystem::is_directory(parent, error)) {
-    throw InputError(quoted(path_), parent.string() + " is not a folder");
-  }
-  if (::access(parent.c_str(), W_OK | X_OK) != 0) throw InputError(quoted(path_), "cannot be written to");
-  require_disk_space(path_, bytes, quoted(path_), "choose another --out");
+  require_room_for_folder(path_, bytes, quoted(path_), "choose another --out");
 }
 
 void RunFolder::create() const {

@@ -6,6 +6,7 @@
 #include <string>
 #include <system_error>
 
+#include "apps/command/leftovers.hpp"
 #include "tensors/base/error.hpp"
 
 namespace zerolock {
@@ -16,11 +17,13 @@ TemporaryFolder::TemporaryFolder() {
     throw RunError(pattern + ": no temporary folder can be made: " + std::strerror(errno));
   }
   path_ = pattern;
+  note_leftover(path_);
 }
 
 TemporaryFolder::~TemporaryFolder() {
   std::error_code error;
   std::filesystem::remove_all(path_, error);
+  forget_leftover(path_);
 }
 
 }  // namespace zerolock

@@ -85,6 +85,7 @@ TraceReport read_trace(const std::filesystem::path& file, std::uint64_t windows)
       const bool wanted = span.window == middle || span.window == middle + 1;
       if (wanted && excerpt.size() < excerpt_spans_max) excerpt.push_back(std::move(span));
     } catch (const nlohmann::json::exception& error) {
+      if (stream.eof()) break;  // the file ends within the line, where its copying was cut off
       throw InputError(file.string() + " line " + std::to_string(number),
                        std::string("not an event of a trace: ") + error.what());
     }

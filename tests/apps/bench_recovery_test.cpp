@@ -2,9 +2,12 @@
 // depends on the machine and is not judged here; what crosses the boundaries does not.
 
 #include <catch2/catch.hpp>
+#include <csignal>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 
 #include "command_process.hpp"
+#include "refusal.hpp"
 #include "tiny_model.hpp"
 
 using namespace zerolock::testing;
@@ -73,6 +76,36 @@ TEST_CASE("a stage that was away moves what it missed once, and alone") {
   const std::string plot = read_text(place.path("recovery") / "recovery.svg");
   CHECK(plot.find("process killed") != std::string::npos);
   CHECK(plot.find("stage 2") != std::string::npos);
+}
+
+TEST_CASE("a bench that cannot keep its results, or could not be held, does not begin") {
+  const TinyWorkplace place;
+  check_refused({"bench", "recovery", "--out", place.rows()}, place.rows() + ": ");
+  check_refused({"bench", "recovery", "--out", place.rows() + "/sub"}, "is not a folder");
+  for (const std::string bench : {"throughput", "links", "stages", "device", "memory"}) {
+    std::vector<std::string> arguments{"bench", bench, "--model", place.model(), "--out", place.rows()};
+    if (bench == "throughput" || bench == "links")
+      arguments.insert(arguments.end(), {"--schedules", "gpipe"});
+    check_refused(arguments, "--out " + place.rows() + ": ");
+  }
+  check_refused({"bench", "recovery", "--rows", "65536", "--width", "65536"}, "too much for a micro-batch");
+}
+
+TEST_CASE("an interrupted bench leaves nothing behind") {
+  const TinyWorkplace place;
+  std::filesystem::create_directory(place.path("temporary"));
+  ::setenv("TMPDIR", place.text_path("temporary").c_str(), 1);
+  CommandProcess bench({"bench", "recovery"});
+  ::unsetenv("TMPDIR");
+  REQUIRE(bench.wait_for_error_text("stage 0 goes to executor"));
+  CHECK_FALSE(std::filesystem::is_empty(place.path("temporary")));
+  bench.signal(SIGINT);
+  const CommandOutput output = bench.finish();
+  INFO(output.err);
+  CHECK(output.status == 130);
+  CHECK(output.out.empty());
+  CHECK(output.error_lines().back() == "zerolock: interrupted");
+  CHECK(std::filesystem::is_empty(place.path("temporary")));
 }
 
 TEST_CASE("a stage that makes up in batches comes to the same losses") {

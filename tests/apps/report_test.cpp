@@ -10,9 +10,14 @@
 #include "apps/command/run_report.hpp"
 #include "apps/report/crc32c.hpp"
 #include "apps/report/event_file.hpp"
+#include "apps/report/plain_picture.hpp"
 #include "apps/report/stage_timeline.hpp"
+#include "apps/report/svg_bars.hpp"
+#include "apps/report/svg_plot.hpp"
+#include "apps/report/svg_timeline.hpp"
 #include "apps/report/trace_report.hpp"
 #include "command_process.hpp"
+#include "refusal.hpp"
 #include "tiny_model.hpp"
 
 using namespace zerolock;
@@ -150,6 +155,8 @@ TEST_CASE("A trace tells of later lives, and of its middle windows in full", "[r
   CHECK(trace.excerpt_begin == Approx(5));
   CHECK_FALSE(trace.whole.empty());
 
+  write_text(place.path("trace.json"), text + "{\"name\":\"forw");  // cut off
+  CHECK(read_trace(place.path("trace.json"), 10).lives.size() == 1);
   write_text(place.path("trace.json"), text + "{\"name\":\"forward\",\n]}\n");
   CHECK_THROWS_WITH(read_trace(place.path("trace.json"), 10), Contains("trace.json line 20: not an event"));
 }
@@ -187,6 +194,32 @@ TEST_CASE("A run leaves a page that needs nothing else, and event files on deman
   CHECK(count_of(all, "examples_per_second") == 6);
 }
 
+TEST_CASE("Only pictures of this project's kind stand in a page", "[report]") {
+  StageTimeline timeline;
+  timeline.add(0, "forward", 0, 1);
+  PlotLine line{"<a> & b", {{0, 1}, {1, 2}}};
+  line.band = {{0, 0, 1}, {1, 1, 2}};
+  CHECK(is_plain_picture(timeline.svg("all")));
+  CHECK(is_plain_picture(svg_plot("\"Title\"", {{"Panel", "x", "y", {line}}})));
+  CHECK(is_plain_picture(svg_bars("Bars", "MiB", {{"stage 0", {{"weights", 3}}}})));
+  CHECK(is_plain_picture(svg_timeline("Runs", {{"one", 1, {}}})));
+  CHECK(is_plain_picture("<svg width=\"1\"><text x=\"1\">onload = 1</text></svg>\n"));
+  for (const std::string inside :
+       {"<script>x()</script>", "<SCRIPT>x()</SCRIPT>", "<rect onclick=\"x()\"/>", "<rect/onclick=\"x()\"/>",
+        "<a href=\"//elsewhere\"></a>", "<rect fill=\"url(//elsewhere)\"/>",
+        "<rect fill=\"url&#40;//elsewhere&#41;\"/>", "<rect fill='red'/>", "<iframe srcdoc=\"&lt;b&gt;\"/>",
+        "<text>", "</text>", "</svg><svg>", "<!-- -->", "<rect fill=\"red", "<",
+        "<rect x=\"1\"  y=\"1\"/>"}) {
+    INFO(inside);
+    CHECK_FALSE(is_plain_picture("<svg width=\"1\">" + inside + "</svg>"));
+  }
+  CHECK_FALSE(is_plain_picture("<svg onload=\"x()\"></svg>"));
+  CHECK_FALSE(is_plain_picture("<svg></svg><svg></svg>"));
+  CHECK_FALSE(is_plain_picture("<svg></svg>text"));
+  CHECK_FALSE(is_plain_picture("<rect/>"));
+  CHECK_FALSE(is_plain_picture(""));
+}
+
 TEST_CASE("What is no run and no bench gets no page", "[report]") {
   const TinyWorkplace place;
   const auto refused = [&](const std::string& path, const std::string& reason) {
@@ -200,6 +233,8 @@ TEST_CASE("What is no run and no bench gets no page", "[report]") {
   refused(place.model(), "holds neither a run");
   write_text(place.path("some.json"), "{\"bench\": 3}");
   refused(place.text_path("some.json"), "is not a bench's result");
+  write_text(place.path("some.json"), R"({"bench": "x", "rows": [], "simulated": "yes"})");
+  refused(place.text_path("some.json"), "is not a bench's result");
 
   const json bench = {{"bench", "memory"},
                       {"rows", {{{"stage", 0}, {"note", "<b>&"}}}},
@@ -210,6 +245,7 @@ TEST_CASE("What is no run and no bench gets no page", "[report]") {
       run_zerolock({"report", place.text_path("memory.json"), "--out", place.text_path("page.html")});
   INFO(output.err);
   REQUIRE(output.status == 0);
+  check_refused({"report", place.text_path("memory.json"), "--out", place.model()}, "is a folder");
   CHECK_THAT(read_text(place.path("page.html")),
              Contains("&lt;b&gt;&amp;") && Contains("0.25") && Contains("Simulated"));
 }
