@@ -67,8 +67,9 @@ class BenchOverheadCommand : public Command {
     table.integers("stage-counts", counts_, 2, 1024, "numbers of stages to try, with the smallest entries");
     table.integers("entry-bytes", sizes_, 1, largest_entry,
                    "sizes of entries to try, with four stages and over a connection");
-    table.integer("windows", windows_, 10, 1'000'000,
-                  "update windows with four stages and fewer; with more stages accordingly less, but 40");
+    table.integer(
+        "windows", windows_, 10, 1'000'000,
+        "update windows with four stages and fewer; with more stages accordingly fewer, at least 40");
     table.integer("accumulate", accumulate_, 1, 4096, "micro-batches of a window");
     table.integer("depth", depth_, 1, 4096, "micro-batches in flight between two stages at most");
     table.integer("rounds", rounds_, 1, 1000, "of all runs, in turn; medians are printed");

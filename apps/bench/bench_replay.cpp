@@ -13,6 +13,7 @@
 #include "apps/command/command.hpp"
 #include "apps/command/log_options.hpp"
 #include "apps/command/opened_model.hpp"
+#include "apps/command/random_model.hpp"
 #include "apps/report/bench_table.hpp"
 #include "tensors/base/error.hpp"
 #include "tensors/base/processor_time.hpp"
@@ -37,7 +38,7 @@ class BenchReplayCommand : public Command {
   }
 
   void declare(OptionTable& table) override {
-    table.path("model", model_, "a Hugging Face folder or a GGUF file");
+    table.model("model", model_, model_help);
     table.integer("stages", stages_, 1, 4096, "of the model; the one in the middle is measured");
     table.integer("batch", batch_, 1, 4096, "sequences of a micro-batch");
     table.integer("accumulate", accumulate_, 1, 4096, "micro-batches of the window");
@@ -49,12 +50,12 @@ class BenchReplayCommand : public Command {
   }
 
   int run(OptionTable&) override {
-    if (!model_) throw InputError("--model", "is required: a Hugging Face folder or a GGUF file");
+    if (!model_) throw InputError("--model", std::string("is required: ") + model_help);
     start_log(log_);
     prepare_compute();
     at::set_num_threads(1);
     require_fast_sgemm();
-    const auto files = ModelFiles::open(*model_);
+    const auto files = ModelFiles::open(model_location(*model_));
     const auto partition = equal_partition(files->config().layers, static_cast<std::int64_t>(stages_));
     const StageIndex middle{stages_ / 2};
     MemoryAccount account;

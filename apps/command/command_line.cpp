@@ -54,7 +54,7 @@ class CommandLine {
     bind(root_, "", make_simulate_command());
     bench_ = root_.add_subcommand("bench",
                                   "measure this machine and what training learns: overhead, throughput, "
-                                  "memory, learning, links, stages, device, recovery, replay");
+                                  "memory, learning, theory, links, stages, device, recovery, replay");
     bench_->allow_extras();
     bench_->require_subcommand(0, 1);
     bind(*bench_, "bench ", make_bench_overhead_command());

@@ -1,6 +1,8 @@
 /// zerolock inject: lets a fault happen in a running cluster.
 
 #include <cstdio>
+#include <filesystem>
+#include <optional>
 #include <string>
 
 #include "apps/command/command.hpp"
@@ -19,11 +21,11 @@ class InjectCommand : public Command {
   [[nodiscard]] const char* summary() const override { return "let a fault happen in a running cluster"; }
   [[nodiscard]] const char* example() const override {
     return "zerolock inject sigkill --stage 1 --at window=5,micro_batch=2,phase=backward "
-           "--coordinator 127.0.0.1:7400";
+           "--coordinator 127.0.0.1:7400 --token SECRET";
   }
 
   void declare(OptionTable& table) override {
-    table.positional("kind", kind_,
+    table.positional("KIND", kind_,
                      "throw, kill, hang, sigkill, sigstop, drop-link, corrupt-frame, corrupt-checkpoint or "
                      "disk-full; release, to let what hangs go on");
     table.integer("stage", stage_, 0, 1'000'000, "the stage where it happens");
@@ -39,10 +41,10 @@ class InjectCommand : public Command {
   int run(OptionTable& table) override {
     start_log(log_);
     if (!kind_) throw InputError("KIND", "is required; see zerolock inject --help");
-    if (!table.given("stage")) throw InputError("--stage", "is required: the stage where it happens");
+    if (!stage_) throw InputError("--stage", "is required: the stage where it happens");
     Fault fault = parse_fault("throw " + at_, "--at");
     fault.kind = parse_fault_kind(kind_->string(), "KIND");
-    fault.stage = StageIndex{stage_};
+    fault.stage = StageIndex{*stage_};
     if (table.given("times")) fault.times = times_;
     if (seconds_) fault.length = parse_fault_seconds(*seconds_, "--seconds");
     order_fault(reach_.dial("inject"), fault);
@@ -52,7 +54,7 @@ class InjectCommand : public Command {
 
  private:
   std::optional<std::filesystem::path> kind_;
-  std::uint64_t stage_ = 0;
+  std::optional<std::uint64_t> stage_;
   std::string at_;
   std::uint64_t times_ = 1;
   std::optional<double> seconds_;

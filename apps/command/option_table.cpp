@@ -298,7 +298,7 @@ void OptionTable::positional(const std::string& name, std::optional<std::filesys
   command_
       ->add_option_function<std::string>(
           name, [&target](const std::string& value) { target = value; }, help)
-      ->type_name("PATH");
+      ->type_name("");  // its name says what it is
 }
 
 void OptionTable::alternatives(const std::string& first, const std::string& second) {

@@ -73,7 +73,9 @@ void declare_run(TrainOptions& options, OptionTable& table) {
 
 void declare_numbers(TrainOptions& options, OptionTable& table) {
   TrainingSettings& settings = options.settings;
-  table.integer("stages", options.stages, 1, 1024, "stages of equal size (3 unless --layers is given)");
+  table.integer(
+      "stages", options.stages, 1, 1024,
+      "stages of equal size (3, or as --executors of plan and coordinator says, unless --layers is given)");
   table.integers("layers", options.layers, 1, 4096, "layers of each stage, instead of --stages");
   table.alternatives("stages", "layers");
   table.real("alpha", settings.loss.alpha, {0, 1, true}, "weight of the task loss against consistency");

@@ -97,7 +97,7 @@ TEST_CASE("an interrupted bench leaves nothing behind") {
   ::setenv("TMPDIR", place.text_path("temporary").c_str(), 1);
   CommandProcess bench({"bench", "recovery"});
   ::unsetenv("TMPDIR");
-  REQUIRE(bench.wait_for_error_text("stage 0 goes to executor"));
+  REQUIRE(bench.wait_for_error_text("has joined (3 of 3)"));
   CHECK_FALSE(std::filesystem::is_empty(place.path("temporary")));
   bench.signal(SIGINT);
   const CommandOutput output = bench.finish();

@@ -91,6 +91,11 @@ TEST_CASE("A random model is made once and trains like any other", "[random]") {
   INFO(evaluated.err);
   REQUIRE(evaluated.status == 0);
   REQUIRE(json::parse(evaluated.out)["examples"] == 40);
+  const CommandOutput replayed = run_zerolock({"bench", "replay", "--model", model, "--stages", "2", "--seq",
+                                               "8", "--together", "1,2", "--rounds", "1", "--json"});
+  INFO(replayed.err);
+  REQUIRE(replayed.status == 0);
+  REQUIRE(json::parse(replayed.out)["rows"].size() == 2);
   const CommandOutput inspected = run_zerolock({"inspect", model, "--json"});
   REQUIRE(inspected.status == 0);
   REQUIRE(json::parse(inspected.out)["kind"] == "model");

@@ -35,6 +35,7 @@ TEST_CASE("every command has help with an example") {
                                              {"inject"},
                                              {"chaos"},
                                              {"certs"},
+                                             {"simulate"},
                                              {"report"},
                                              {"export"},
                                              {"bench", "device"},
@@ -56,6 +57,11 @@ TEST_CASE("every command has help with an example") {
   CHECK(all.status == 0);
   CHECK(all.out.find("train") != std::string::npos);
   CHECK(all.out.find("report") != std::string::npos);
+  for (const char* bench : {"overhead", "throughput", "memory", "learning", "theory", "links", "stages",
+                            "device", "recovery", "replay"}) {
+    CHECK(all.out.find(bench) != std::string::npos);
+  }
+  CHECK(run_zerolock({"inject", "--help"}).out.find("KIND PATH") == std::string::npos);
 }
 
 TEST_CASE("unknown and later commands are refused with a list of those that are there") {
