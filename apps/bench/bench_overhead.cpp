@@ -4,18 +4,23 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <filesystem>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "apps/bench/clocks.hpp"
 #include "apps/bench/constant_batches.hpp"
 #include "apps/bench/loopback_boundary.hpp"
+#include "apps/bench/results_folder.hpp"
 #include "apps/bench/schedule_figures.hpp"
 #include "apps/command/command.hpp"
 #include "apps/command/log_options.hpp"
 #include "apps/command/opened_model.hpp"
 #include "apps/command/temporary_folder.hpp"
+#include "apps/command/text_file.hpp"
 #include "apps/report/bench_table.hpp"
+#include "apps/report/svg_plot.hpp"
 #include "supervision/local_cluster.hpp"
 #include "tensors/base/error.hpp"
 
@@ -73,11 +78,13 @@ class BenchOverheadCommand : public Command {
     table.integer("accumulate", accumulate_, 1, 4096, "micro-batches of a window");
     table.integer("depth", depth_, 1, 4096, "micro-batches in flight between two stages at most");
     table.integer("rounds", rounds_, 1, 1000, "of all runs, in turn; medians are printed");
+    table.path("out", out_, "folder for overhead.json and overhead.svg");
     table.flag("json", json_, "print one JSON object", OptionTable::Kept::on_command_line_only);
     log_.declare(table);
   }
 
   int run(OptionTable&) override {
+    require_results_folder(out_);
     start_log(log_);
     prepare_compute();
     std::vector<Way> ways = all_ways();
@@ -90,6 +97,12 @@ class BenchOverheadCommand : public Command {
     for (const Way& way : ways) result.rows.push_back(row_of(way));
     add_ratios(result, ways);
     std::fputs((json_ ? result.to_json() : result.to_table()).c_str(), stdout);
+    if (out_) {
+      std::filesystem::create_directories(*out_);
+      write_text_file(*out_ / "overhead.json", result.to_json());
+      write_text_file(*out_ / "overhead.svg",
+                      svg_plot("A micro-batch with nothing to compute", panels(ways)));
+    }
     return status_done;
   }
 
@@ -192,6 +205,32 @@ class BenchOverheadCommand : public Command {
             {"cpu_us_per_micro_batch_and_stage", spread_of(way.cpu).median / each}};
   }
 
+  [[nodiscard]] std::vector<PlotPanel> panels(const std::vector<Way>& ways) const {
+    PlotLine all_stages{"actors of one process", {}};
+    PlotLine four_stages{"actors of " + std::to_string(stages_of_sizes) + " stages", {}};
+    PlotLine boundary{"one connection", {}};
+    for (const Way& way : ways) {
+      const double wall = spread_of(way.wall).median;
+      const auto bytes = static_cast<double>(way.entry_bytes);
+      if (way.stages == 0) {
+        boundary.points.emplace_back(bytes, wall);
+        continue;
+      }
+      if (way.entry_bytes == ways.front().entry_bytes) {
+        all_stages.points.emplace_back(static_cast<double>(way.stages), wall);
+      }
+      if (way.stages == stages_of_sizes) four_stages.points.emplace_back(bytes, wall);
+    }
+    return {{"Entries of " + std::to_string(ways.front().entry_bytes) + " bytes",
+             "stages",
+             "microseconds",
+             {std::move(all_stages)}},
+            {"Entries of different sizes",
+             "bytes",
+             "microseconds",
+             {std::move(four_stages), std::move(boundary)}}};
+  }
+
   void add_ratios(BenchResult& result, const std::vector<Way>& ways) const {
     std::vector<std::pair<double, double>> wall;
     std::vector<std::pair<double, double>> cpu;
@@ -217,6 +256,7 @@ class BenchOverheadCommand : public Command {
   std::uint64_t accumulate_ = 4;
   std::uint64_t depth_ = 4;
   std::uint64_t rounds_ = 3;
+  std::optional<std::filesystem::path> out_;
   bool json_ = false;
   LogOptions log_;
 };

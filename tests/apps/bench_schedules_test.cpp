@@ -92,9 +92,10 @@ TEST_CASE("bench links compares schedules over every link and medium") {
 }
 
 TEST_CASE("bench overhead goes over numbers of stages and sizes of entries") {
+  const TinyWorkplace place;
   const CommandOutput output =
       run_zerolock({"bench", "overhead", "--json", "--stage-counts", "2,4,8", "--entry-bytes", "1,100000",
-                    "--windows", "40", "--rounds", "1"});
+                    "--windows", "40", "--rounds", "1", "--out", place.text_path("overhead")});
   INFO(output.err);
   REQUIRE(output.status == 0);
   const json result = json::parse(output.out);
@@ -103,6 +104,8 @@ TEST_CASE("bench overhead goes over numbers of stages and sizes of entries") {
   CHECK(result["rows"][3]["entry_bytes"] == 100000);
   CHECK(result["rows"][5]["way"] == "connection");
   for (const json& row : result["rows"]) CHECK(row["us_per_micro_batch_and_stage"].is_number());
+  CHECK(json::parse(read_text(place.path("overhead") / "overhead.json")) == result);
+  CHECK(read_text(place.path("overhead") / "overhead.svg").find("one connection") != std::string::npos);
 }
 
 TEST_CASE("what a comparison has no use for is refused in one line") {
