@@ -13,7 +13,6 @@
 #include "apps/command/command.hpp"
 #include "apps/command/stage_trial.hpp"
 #include "apps/command/temporary_folder.hpp"
-#include "apps/command/text_file.hpp"
 #include "apps/command/train_options.hpp"
 #include "apps/report/bench_table.hpp"
 #include "apps/report/svg_plot.hpp"
@@ -76,11 +75,7 @@ class BenchDeviceCommand : public Command {
     require_fast_sgemm();
     measure(inputs);
     std::fputs((options_.json ? result_.to_json() : result_.to_table()).c_str(), stdout);
-    if (options_.out) {
-      std::filesystem::create_directories(*options_.out);
-      write_text_file(*options_.out / "device.json", result_.to_json());
-      write_text_file(*options_.out / "device.svg", svg_plot("Time of each record", panels()));
-    }
+    keep_results(options_.out, result_, svg_plot("Time of each record", panels()));
     return status_done;
   }
 

@@ -16,7 +16,6 @@
 #include "apps/command/opened_model.hpp"
 #include "apps/command/random_model.hpp"
 #include "apps/command/temporary_folder.hpp"
-#include "apps/command/text_file.hpp"
 #include "apps/command/train_options.hpp"
 #include "apps/report/bench_table.hpp"
 #include "apps/report/svg_plot.hpp"
@@ -61,13 +60,7 @@ class BenchMemoryCommand : public Command {
     options_.declare(table);
     table.integers("examples", examples_, 1, 65536, "examples of a window (B)");
     table.integers("batches", batches_, 1, 65536, "examples of a micro-batch (b); those that divide B");
-    table.parsed(
-        "schedules",
-        [this](const std::string& value, const std::string& where) {
-          schedules_ = parse_schedules(value, where);
-        },
-        [this] { return schedules_text(schedules_); }, schedules_text(compared_schedules()),
-        "schedules to measure; ratios are zerolock's to each of the others");
+    declare_schedules(table, schedules_, "schedules to measure; ratios are zerolock's to each of the others");
     table.real("memory-limit", limit_mib_, {0, 1e9, false},
                "MiB that a stage may take: from which b on it takes more");
   }
@@ -96,11 +89,7 @@ class BenchMemoryCommand : public Command {
     }
     compare();
     std::fputs((options_.json ? result_.to_json() : result_.to_table()).c_str(), stdout);
-    if (options_.out) {
-      std::filesystem::create_directories(*options_.out);
-      write_text_file(*options_.out / "memory.json", result_.to_json());
-      write_text_file(*options_.out / "memory.svg", svg_plot("Peak memory of the largest stage", panels()));
-    }
+    keep_results(options_.out, result_, svg_plot("Peak memory of the largest stage", panels()));
     return status_done;
   }
 

@@ -18,7 +18,6 @@
 #include "apps/command/log_options.hpp"
 #include "apps/command/opened_model.hpp"
 #include "apps/command/temporary_folder.hpp"
-#include "apps/command/text_file.hpp"
 #include "apps/report/bench_table.hpp"
 #include "apps/report/svg_plot.hpp"
 #include "supervision/local_cluster.hpp"
@@ -97,12 +96,7 @@ class BenchOverheadCommand : public Command {
     for (const Way& way : ways) result.rows.push_back(row_of(way));
     add_ratios(result, ways);
     std::fputs((json_ ? result.to_json() : result.to_table()).c_str(), stdout);
-    if (out_) {
-      std::filesystem::create_directories(*out_);
-      write_text_file(*out_ / "overhead.json", result.to_json());
-      write_text_file(*out_ / "overhead.svg",
-                      svg_plot("A micro-batch with nothing to compute", panels(ways)));
-    }
+    keep_results(out_, result, svg_plot("A micro-batch with nothing to compute", panels(ways)));
     return status_done;
   }
 

@@ -17,7 +17,6 @@
 #include "apps/command/log_options.hpp"
 #include "apps/command/opened_model.hpp"
 #include "apps/command/temporary_folder.hpp"
-#include "apps/command/text_file.hpp"
 #include "apps/report/bench_table.hpp"
 #include "apps/report/svg_timeline.hpp"
 #include "tensors/base/error.hpp"
@@ -79,11 +78,7 @@ class BenchRecoveryCommand : public Command {
     }
     const BenchResult result = this->result();
     std::fputs((json_ ? result.to_json() : result.to_table()).c_str(), stdout);
-    if (out_) {
-      std::filesystem::create_directories(*out_);
-      write_text_file(*out_ / "recovery.json", result.to_json());
-      write_text_file(*out_ / "recovery.svg", timelines());
-    }
+    keep_results(out_, result, timelines());
     return status_done;
   }
 

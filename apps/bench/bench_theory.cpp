@@ -8,7 +8,6 @@
 #include "apps/bench/bench_theory_results.hpp"
 #include "apps/bench/results_folder.hpp"
 #include "apps/command/command.hpp"
-#include "apps/command/text_file.hpp"
 #include "apps/command/training_inputs.hpp"
 #include "data/batch_plan.hpp"
 #include "tensors/base/error.hpp"
@@ -171,10 +170,7 @@ class BenchTheoryCommand : public Command {
   void print(const std::vector<TheoryRun>& runs) const {
     const BenchResult table = theory_table(runs);
     std::fputs((options_.json ? table.to_json() : theory_summary(table).to_table()).c_str(), stdout);
-    if (!options_.out) return;
-    std::filesystem::create_directories(*options_.out);
-    write_text_file(*options_.out / "theory.json", table.to_json());
-    write_text_file(*options_.out / "theory.svg", theory_plot(runs));
+    keep_results(options_.out, table, theory_plot(runs));
   }
 
   TrainOptions options_;

@@ -2,17 +2,11 @@
 
 #include <algorithm>
 
-#include "apps/command/option_table.hpp"
 #include "tensors/base/error.hpp"
 
 namespace zerolock {
 
-const std::vector<TrainingSchedule>& compared_schedules() {
-  static const std::vector<TrainingSchedule> all = {TrainingSchedule::zerolock, TrainingSchedule::gpipe,
-                                                    TrainingSchedule::one_f_one_b,
-                                                    TrainingSchedule::pipedream};
-  return all;
-}
+namespace {
 
 std::vector<TrainingSchedule> parse_schedules(const std::string& text, const std::string& where) {
   const std::vector<TrainingSchedule>& all = compared_schedules();
@@ -32,10 +26,29 @@ std::vector<TrainingSchedule> parse_schedules(const std::string& text, const std
   return chosen;
 }
 
+}  // namespace
+
+const std::vector<TrainingSchedule>& compared_schedules() {
+  static const std::vector<TrainingSchedule> all = {TrainingSchedule::zerolock, TrainingSchedule::gpipe,
+                                                    TrainingSchedule::one_f_one_b,
+                                                    TrainingSchedule::pipedream};
+  return all;
+}
+
 std::string schedules_text(const std::vector<TrainingSchedule>& schedules) {
   std::vector<std::string> names;
   for (const TrainingSchedule schedule : schedules) names.emplace_back(to_string(schedule));
   return joined(names, ",");
+}
+
+void declare_schedules(OptionTable& table, std::vector<TrainingSchedule>& schedules,
+                       const std::string& help) {
+  table.parsed(
+      "schedules",
+      [&schedules](const std::string& value, const std::string& where) {
+        schedules = parse_schedules(value, where);
+      },
+      [&schedules] { return schedules_text(schedules); }, schedules_text(compared_schedules()), help);
 }
 
 TrainingSettings settings_under(TrainingSchedule schedule, TrainingSettings settings) {

@@ -77,13 +77,7 @@ std::vector<double> quotients(const std::vector<double>& above, const std::vecto
 }  // namespace
 
 void ComparisonOptions::declare(OptionTable& table) {
-  table.parsed(
-      "schedules",
-      [this](const std::string& value, const std::string& where) {
-        schedules = parse_schedules(value, where);
-      },
-      [this] { return schedules_text(schedules); }, schedules_text(compared_schedules()),
-      "schedules to compare, in turn, over full rows of --seq tokens");
+  declare_schedules(table, schedules, "schedules to compare, in turn, over full rows of --seq tokens");
   table.integer("rounds", rounds, 1, 1000, "of runs compared; medians are printed");
   table.choice("split", split,
                {{"same", SplitChoice::same}, {"tuned", SplitChoice::tuned}, {"both", SplitChoice::both}},
